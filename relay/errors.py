@@ -1,0 +1,60 @@
+"""What can go wrong, by who can act on it.
+
+RelayError
+├── StoreUnavailable     Redis cannot be reached, or refuses for want of memory: try again later
+├── RecordUnavailable    the application's database cannot be reached: try again later
+├── Fenced               another writer owns this response now: abort the upstream, write nothing more
+├── LogGone              the log is not (or no longer) in the store: ask the record
+├── ProtocolViolation    a caller of ours broke a rule that PROTOCOL.md states: a bug, never retried
+└── UpstreamError        the provider or engine failed; carries the kind that viewers are told
+"""
+
+from __future__ import annotations
+
+from relay.states import RETRYABLE, ErrorKind
+
+
+class RelayError(Exception):
+    """Base of everything that relay raises on purpose."""
+
+
+class StoreUnavailable(RelayError):
+    """The store did not answer, or had no memory left. Nothing is known to be written."""
+
+
+class RecordUnavailable(RelayError):
+    """The application could not read or write its record of a response."""
+
+
+class Fenced(RelayError):
+    """This writer's epoch or lease is over (PROTOCOL 2). It must write nothing more."""
+
+
+class LogGone(RelayError):
+    """The response has no log in the store: expired after its end, retired, or not made yet."""
+
+
+class ProtocolViolation(RelayError):
+    """A call that PROTOCOL.md forbids, such as an append that skips a number."""
+
+
+class UpstreamError(RelayError):
+    """The upstream failed before or during its answer.
+
+    `kind` is one of the error kinds of design §3; `message` is safe to show (secrets removed);
+    `retry_after_s` is what the upstream asked for, in seconds, or None.
+    """
+
+    def __init__(
+        self,
+        kind: ErrorKind,
+        message: str,
+        *,
+        retryable: bool | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.retryable = kind in RETRYABLE if retryable is None else retryable
+        self.retry_after_s = retry_after_s

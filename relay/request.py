@@ -1,0 +1,46 @@
+"""What was asked: the request as the application stores it and a worker runs it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+
+class Disconnect(Struct, frozen=True, kw_only=True):
+    """What the absence of viewers means (law 8). Both None: `continue`. Both 0: `cancel`."""
+
+    cancel_after_s: float | None = None
+    """Seconds after the last viewer was lost."""
+    leave_after_s: float | None = None
+    """Seconds after the last viewer left on purpose."""
+
+
+class GenerationRequest(Struct, frozen=True, kw_only=True):
+    """Everything a generation needs, without secrets.
+
+    `messages` are {role, content} in the order of the conversation, `content` a text or a list of
+    parts as OpenAI chat takes them; a tool's output is {role: "tool", call_id, output}.
+    """
+
+    response_id: str
+    model: str
+    """A name of the models file."""
+    messages: list[dict[str, Any]]
+    created_at: str
+    """RFC 3339, UTC. The wall clock of the response runs from here."""
+    instructions: str | None = None
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    stop: list[str] = msgspec.field(default_factory=list)
+    tools: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    on_disconnect: Disconnect = Disconnect()
+
+    def to_json(self) -> bytes:
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def from_json(cls, data: bytes | str) -> GenerationRequest:
+        """Raises msgspec.ValidationError for anything `to_json` did not write."""
+        return msgspec.json.decode(data, type=cls)

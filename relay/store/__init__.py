@@ -1,0 +1,46 @@
+"""Where logs live: one protocol (`Store`), two implementations (Redis and memory)."""
+
+from __future__ import annotations
+
+from relay.store.keys import new_response_id, shard_of
+from relay.store.memory import MemoryStore
+from relay.store.protocol import (
+    Appended,
+    Batch,
+    Cancelled,
+    Claim,
+    Gone,
+    Job,
+    Lease,
+    Lost,
+    Page,
+    Published,
+    Reply,
+    Stopped,
+    Store,
+    Subscription,
+    Tail,
+)
+from relay.store.redis import RedisStore
+
+__all__ = [
+    "Appended",
+    "Batch",
+    "Cancelled",
+    "Claim",
+    "Gone",
+    "Job",
+    "Lease",
+    "Lost",
+    "MemoryStore",
+    "Page",
+    "Published",
+    "RedisStore",
+    "Reply",
+    "Stopped",
+    "Store",
+    "Subscription",
+    "Tail",
+    "new_response_id",
+    "shard_of",
+]

@@ -1,0 +1,296 @@
+"""What generate, hub and supervisor need of a store, and what it promises (PROTOCOL 1–9).
+
+Times that leave this protocol as numbers are milliseconds of the store's own clock unless a name
+says otherwise. Every call raises `StoreUnavailable` when the store cannot be reached; then nothing is
+known about whether it happened, and every call may be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from relay.request import GenerationRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One entry of a job stream, as handed to this worker."""
+
+    shard: int
+    entry_id: str
+    response_id: str
+
+
+@dataclass(slots=True)
+class Lease:
+    """The right to write one response, until `lease_until_ms` passes on the store's clock.
+
+    The one mutable value here: every successful write brings a later `lease_until_ms` back, and the
+    next write names it (PROTOCOL 2).
+    """
+
+    job: Job
+    worker: str
+    epoch: int
+    lease_until_ms: int
+
+    @property
+    def response_id(self) -> str:
+        return self.job.response_id
+
+
+class Claimed(StrEnum):
+    RUN = "run"
+    """Ours, and `started` is in the log: open the upstream."""
+    TAKE_OVER = "take_over"
+    """Ours, to be closed only: `Claim` says what its end must be decided from."""
+    CLOSED = "closed"
+    """The log has ended; fold, finalize and ack may still be due."""
+    BUSY = "busy"
+    """Another writer's lease still runs; the job comes again later."""
+    GONE = "gone"
+    """No log. Ack the job; the sweep makes the log anew if its row is not final."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    outcome: Claimed
+    lease: Lease | None = None
+    """Set for RUN, TAKE_OVER and CLOSED (for CLOSED: epoch of the log, only `ack` uses it)."""
+    seq: int = 0
+    """Tail of the log, `started` included."""
+    attempt: int = 0
+    """Runs so far, this one included; > 0 with TAKE_OVER means `started` was logged before."""
+    has_content: bool = False
+    stop_reason: str | None = None
+    abandoned: bool = False
+    expired: bool = False
+    """total_s from `created` has passed."""
+
+
+class Appended(StrEnum):
+    OK = "ok"
+    FENCED = "fenced"
+    CLOSED = "closed"
+    """The log has ended already: for a close that is success."""
+    GAP = "gap"
+    """The log is behind `first_seq`; `Reply.seq` is its tail: send again from there."""
+    FULL = "full"
+    """Content past max_log_bytes, or the store is out of memory: nothing was added."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Answer to append, close and renew."""
+
+    outcome: Appended
+    seq: int = 0
+    stop_reason: str | None = None
+    abandoned: bool = False
+    """Only renew judges it (PROTOCOL 7)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Numbered events of one response, in order, each one line of JSON."""
+
+    lease: Lease
+    first_seq: int
+    events: Sequence[bytes]
+    has_content: bool
+
+
+class Cancelled(StrEnum):
+    CLOSED = "closed"
+    """It was queued: the log ended on the spot, and whoever called finalizes it."""
+    FLAGGED = "flagged"
+    """The flag is set and the writer was told."""
+    ENDED = "ended"
+    """It had ended before; nothing changed."""
+    MISSING = "missing"
+    """No log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    epoch: int
+    """Of the last entry."""
+    seq: int
+    ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A stretch of one log, with the tail as of the same moment."""
+
+    first_seq: int
+    events: list[bytes]
+    epochs: list[int]
+    """One per event."""
+    tail: Tail
+    valid: bool = True
+    """False: the cursor asked for names no entry of this log (PROTOCOL 4); `events` is empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    response_id: str
+    epoch: int
+    first_seq: int
+    events: list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    response_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The log was retired: the record is final and answers from now on (PROTOCOL 8)."""
+
+    response_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The subscription was broken and is made anew: messages may be missing, look at the logs."""
+
+
+Message = Published | Stopped | Gone | Lost
+
+
+class Subscription(Protocol):
+    """One connection that receives what is published; owned by the hub of a process."""
+
+    async def add(self, response_id: str) -> None:
+        """Return once the store has confirmed: what is appended from now on is received."""
+
+    async def remove(self, response_id: str) -> None: ...
+
+    def messages(self) -> AsyncIterator[Message]:
+        """Every message, until the subscription is closed. Reconnects by itself, saying `Lost`."""
+
+    async def aclose(self) -> None: ...
+
+
+class Store(Protocol):
+    async def ping(self) -> None:
+        """Answer within a second or raise StoreUnavailable."""
+
+    async def create(self, request: GenerationRequest, *, upstream_model: str) -> bool:
+        """Make log (event 1), meta, the creator's presence and the job in one step.
+
+        False if they were there already: a repeat is harmless. Raises StoreUnavailable also when
+        the store has no memory left.
+        """
+
+    # -- jobs -----------------------------------------------------------------------------------
+    async def take(self, shard: int, worker: str, count: int, block_s: float) -> list[Job]:
+        """Up to `count` new jobs, waiting up to `block_s` for the first one."""
+
+    async def reclaim(self, shard: int, worker: str, count: int, idle_s: float) -> list[Job]:
+        """Jobs whose worker has not touched them for `idle_s`, now assigned to `worker`."""
+
+    async def claim(self, job: Job, worker: str, *, at: str) -> Claim:
+        """Raise the epoch and take the lease, or say why not. `at` is put into `started`.
+
+        RUN only if the log holds no content, was not stopped, is not abandoned, has attempts left
+        and time left.
+        """
+
+    async def renew(self, lease: Lease) -> Reply:
+        """OK (or CLOSED, while the end is being recorded) or FENCED. Keeps the job from going idle."""
+
+    async def release(self, lease: Lease) -> bool:
+        """Give a job without content back at once: another worker takes it without waiting.
+
+        The caller has closed its own upstream. False if the lease was not ours any more.
+        """
+
+    async def ack(self, job: Job) -> bool:
+        """Done with this job: if its log is closed or gone, drop it and start the retention.
+
+        False if the log is open: then somebody must still close it.
+        """
+
+    # -- writing --------------------------------------------------------------------------------
+    async def append(self, batches: Sequence[Batch]) -> list[Reply | Exception]:
+        """Append many responses' batches in one round trip; one answer each, in order.
+
+        Compares per event: present is skipped, next is added, a hole is GAP. An answer that is
+        an exception (StoreUnavailable) leaves that batch's outcome unknown.
+        """
+
+    async def close(self, batch: Batch) -> Reply:
+        """Append the last events, whose last is `ended`, and close the log, in one atomic step.
+
+        `ended` and `usage` fit whatever max_log_bytes says.
+        """
+
+    # -- stopping -------------------------------------------------------------------------------
+    async def cancel(self, response_id: str, reason: str, *, ended: bytes) -> Cancelled:
+        """Set the stop flag and wake the writer, or end a queued response on the spot.
+
+        `ended` is the terminal event as encoded with seq 0 and epoch 0; the store numbers it.
+        """
+
+    async def expire(self, response_id: str, *, queued: bytes, running: bytes) -> bool:
+        """End a response whose time is over and that no live writer holds. True if this call did.
+
+        The terminal events are as in `cancel`: one for a log without `started`, one for others.
+        """
+
+    async def retire(self, response_id: str) -> None:
+        """Delete log, meta and viewers because the record is final; viewers are told `Gone`."""
+
+    # -- reading --------------------------------------------------------------------------------
+    async def read(
+        self, response_id: str, *, after: int, epoch: int | None = None, max_bytes: int = 262_144
+    ) -> Page | None:
+        """The events after `after`, at least one if there is one, at most about `max_bytes`.
+
+        With `epoch` the cursor (epoch, after) must name an entry, without it `after` must not be
+        past the tail; else `Page.valid` is False. None if the response has no log.
+        """
+
+    async def tails(self, response_ids: Sequence[str]) -> list[Tail | None]:
+        """Tail of each log, in one round trip; None where there is none."""
+
+    async def subscribe(self, shards: Sequence[int]) -> Subscription:
+        """A subscription that also receives the stops of these shards."""
+
+    # -- presence (PROTOCOL 7) ------------------------------------------------------------------
+    async def attend(self, response_id: str, viewer: str) -> int:
+        """This viewer is here, until two heartbeats and the long timer have passed.
+
+        Returns how many viewers (not counting the creator's and left marks) are present.
+        """
+
+    async def beat(self, beats: Sequence[tuple[str, str, int]]) -> None:
+        """(response id, viewer, highest seq handed to its socket) of viewers still there.
+
+        Prolongs only a presence that exists: a late heartbeat does not revive who left.
+        """
+
+    async def leave(self, response_id: str, viewer: str) -> None:
+        """This viewer went on purpose; the short timer starts when the last one has.
+
+        An id that ends in "/" stands for every viewer whose id begins with it: viewers of one
+        login are `<login>/<viewer>`.
+        """
+
+    async def abandoned(self, response_ids: Sequence[str]) -> list[bool]:
+        """Whether every presence of a response lies in the past, for those with a policy."""
+
+    async def delivered(self, response_id: str) -> int:
+        """Highest seq known to have been handed to a socket."""
+
+    async def workers(self, shard: int, within_s: float) -> int:
+        """How many workers asked for jobs of this shard in the last `within_s` seconds."""
+
+    async def aclose(self) -> None: ...
