@@ -120,7 +120,10 @@ class Folder:
                 )
                 self._fragments[event.index] = []
             case ev.ToolCallDelta():
-                self._fragments.setdefault(event.index, []).append(event.delta)
+                # A snapshot has no place for fragments of a call that was never started: keeping
+                # them here would make the meaning depend on where a reader came in.
+                if event.index in self._calls:
+                    self._fragments.setdefault(event.index, []).append(event.delta)
             case ev.ToolCallCompleted() | ev.ToolCallInvalid():
                 self._close_call(event)
             case ev.PartMeta():
