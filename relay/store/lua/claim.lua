@@ -1,0 +1,39 @@
+-- Raise the epoch and take the lease, or say why not. PROTOCOL 2, 6, 7
+-- KEYS 1 log  2 meta  3 jobs  4 viewers
+-- ARGV 1 entry id  2 worker  3 lease ms  4 max attempts  5 at (RFC 3339)  6 channel  7 group
+-- reply {how, epoch, lease_until, seq, attempt, has_content, stop, abandoned, expired}
+local m = redis.call('HMGET', KEYS[2], 'state', 'epoch', 'lease_until', 'seq', 'content', 'attempt', 'stop', 'um',
+  'deadline', 'ca')
+if not m[1] or redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local seq, attempt, stop = tonumber(m[4]), tonumber(m[6]), m[7] or ''
+if m[1] == 'ended' then
+  return {'closed', tonumber(m[2]), now + ARGV[3], seq, attempt, tonumber(m[5]), stop, 0, 0}
+end
+local left = m[3] - now
+if left > 0 then
+  -- Idle as if the lease were the last touch: the job comes back when the lease lapses, not one lease later.
+  redis.call('XCLAIM', KEYS[3], ARGV[7], ARGV[2], 0, ARGV[1], 'IDLE', math.max(0, ARGV[3] - left), 'JUSTID')
+  return {'busy'}
+end
+local epoch = math.max(m[2] + 1, now)
+local lease_until = now + ARGV[3]
+local last = redis.call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')
+local abandoned = (tonumber(m[10]) >= 0 and (not last[2] or tonumber(last[2]) < now)) and 1 or 0
+local expired = now > tonumber(m[9]) and 1 or 0
+local how = 'take_over'
+if m[5] == '0' and stop == '' and abandoned == 0 and expired == 0 and attempt < tonumber(ARGV[4]) then
+  how = 'run'
+  attempt = attempt + 1
+  seq = seq + 1
+  local event = string.format('{"type":"started","seq":%d,"upstream_model":%s,"attempt":%d,"epoch":%.0f,"at":"%s"}',
+    seq, m[8], attempt, epoch, ARGV[5])
+  redis.call('XADD', KEYS[1], seq .. '-0', 'e', epoch, 'd', event)
+  redis.call('HSET', KEYS[2], 'state', 'in_progress', 'epoch', epoch, 'te', epoch, 'lease_until', lease_until,
+    'seq', seq, 'attempt', attempt)
+  redis.call('PUBLISH', ARGV[6], string.format('%.0f %d\n%s', epoch, seq, event))
+else
+  redis.call('HSET', KEYS[2], 'state', 'in_progress', 'epoch', epoch, 'lease_until', lease_until)
+end
+return {how, epoch, lease_until, seq, attempt, tonumber(m[5]), stop, abandoned, expired}

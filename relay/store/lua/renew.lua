@@ -1,0 +1,18 @@
+-- Keep lease and job alive and hear of stops and of abandonment. PROTOCOL 2, 6, 7
+-- KEYS 1 log  2 meta  3 jobs  4 viewers
+-- ARGV 1 epoch  2 lease_until last given  3 lease ms  4 entry id  5 worker  6 group  7 ttl ms
+-- reply {how, seq, lease_until, stop, abandoned}
+local m = redis.call('HMGET', KEYS[2], 'state', 'epoch', 'seq', 'stop', 'ca')
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+if not m[1] then return {'fenced'} end
+local ended = m[1] == 'ended'
+if not ended and (tonumber(m[2]) ~= tonumber(ARGV[1]) or now > tonumber(ARGV[2])) then return {'fenced'} end
+redis.call('XCLAIM', KEYS[3], ARGV[6], ARGV[5], 0, ARGV[4], 'IDLE', 0, 'JUSTID')
+for _, key in ipairs({KEYS[1], KEYS[2], KEYS[4]}) do redis.call('PEXPIRE', key, ARGV[7]) end
+local seq = tonumber(m[3])
+if ended then return {'closed', seq, now + ARGV[3], '', 0} end
+redis.call('HSET', KEYS[2], 'lease_until', now + ARGV[3])
+local last = redis.call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')
+local abandoned = (tonumber(m[5]) >= 0 and (not last[2] or tonumber(last[2]) < now)) and 1 or 0
+return {'ok', seq, now + ARGV[3], m[4] or '', abandoned}

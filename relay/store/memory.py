@@ -1,0 +1,339 @@
+"""The store of one process: no server, the same promises (PROTOCOL 1–9).
+
+For tests, which may set its clock and order its faults, and for anyone who wants to follow answers
+without Redis and can do without surviving a restart. It passes the same contract tests as RedisStore.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from relay.config import RelayConfig
+from relay.errors import StoreUnavailable
+from relay.request import GenerationRequest
+from relay.store import keys
+from relay.store.memory_channel import Faults, MemorySubscription
+from relay.store.memory_log import MemoryLog
+from relay.store.protocol import (
+    Appended,
+    Batch,
+    Cancelled,
+    Claim,
+    Claimed,
+    Gone,
+    Job,
+    Lease,
+    Message,
+    Page,
+    Published,
+    Reply,
+    Stopped,
+    Subscription,
+    Tail,
+)
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A job in a worker's hands."""
+
+    job: Job
+    worker: str
+    touched_ms: int
+
+
+@dataclass(slots=True)
+class _Shard:
+    """One job stream with its consumer group."""
+
+    waiting: deque[Job] = field(default_factory=deque)
+    pending: dict[str, _Pending] = field(default_factory=dict)
+    asked_ms: dict[str, int] = field(default_factory=dict)
+    added: int = 0
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class MemoryStore:
+    """Implements `Store`. Belongs to one event loop.
+
+    Every call suspends once before its effect and once after it, like a request and its reply:
+    code that is right only while nothing else runs is found out.
+
+    Args:
+        clock: seconds, as `time.time` gives them.
+    """
+
+    def __init__(self, config: RelayConfig, *, clock: Callable[[], float] | None = None) -> None:
+        self.faults = Faults()
+        self._config = config
+        self._clock = clock or time.time
+        self._logs: dict[str, MemoryLog] = {}
+        self._expiries: list[tuple[float, str]] = []
+        self._shards: dict[int, _Shard] = {}
+        self._subscriptions: list[MemorySubscription] = []
+
+    def __repr__(self) -> str:
+        pending = sum(len(shard.pending) for shard in self._shards.values())
+        return f"<MemoryStore of {len(self._logs)} logs, {pending} jobs pending>"
+
+    async def ping(self) -> None:
+        async with self._call("ping"):
+            pass
+
+    async def create(self, request: GenerationRequest, *, upstream_model: str) -> bool:
+        async with self._call("create"):
+            rid = request.response_id
+            if self._log(rid) is not None:
+                return False
+            log = MemoryLog.create(request, upstream_model, self._config, self._now_ms())
+            self._logs[rid] = log
+            self._forget_expired(rid, log)
+            self._add_job(keys.shard_of(rid), rid)
+            self._publish_from(log, 0)
+            return True
+
+    # -- jobs -----------------------------------------------------------------------------------
+    async def take(self, shard: int, worker: str, count: int, block_s: float) -> list[Job]:
+        async with self._call("take"):
+            ours = self._shard(shard)
+            ours.asked_ms[worker] = self._now_ms()
+            if not ours.waiting and block_s > 0 and count > 0:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(block_s):
+                        while not ours.waiting:
+                            ours.news.clear()
+                            await ours.news.wait()
+            now_ms = ours.asked_ms[worker] = self._now_ms()
+            jobs = [ours.waiting.popleft() for _ in range(min(count, len(ours.waiting)))]
+            ours.pending |= {job.entry_id: _Pending(job, worker, now_ms) for job in jobs}
+            return jobs
+
+    async def reclaim(self, shard: int, worker: str, count: int, idle_s: float) -> list[Job]:
+        async with self._call("reclaim"):
+            ours = self._shard(shard)
+            now_ms = ours.asked_ms[worker] = self._now_ms()
+            last_ms = now_ms - idle_s * 1000
+            idle = [p for p in ours.pending.values() if p.touched_ms <= last_ms][:count]
+            for pending in idle:
+                pending.worker, pending.touched_ms = worker, now_ms
+            return [pending.job for pending in idle]
+
+    async def claim(self, job: Job, worker: str, *, at: str) -> Claim:
+        async with self._call("claim"):
+            log = self._log(job.response_id)
+            if log is None:
+                return Claim(outcome=Claimed.GONE)
+            before = log.seq
+            claim = log.claim(job, worker, at, self._now_ms())
+            if claim.outcome is Claimed.BUSY:
+                # Idle since the other's last touch: the job comes back when that lease lapses.
+                touched_ms = log.lease_until_ms - round(self._config.lease_s * 1000)
+                self._touch(job, worker, min(self._now_ms(), touched_ms))
+            self._publish_from(log, before)
+            return claim
+
+    async def renew(self, lease: Lease) -> Reply:
+        async with self._call("renew"):
+            log = self._log(lease.response_id)
+            if log is None:
+                return Reply(Appended.FENCED)
+            reply = log.renew(lease, self._now_ms())
+            if reply.outcome is not Appended.FENCED:
+                self._touch(lease.job, lease.worker, self._now_ms())
+            return reply
+
+    async def release(self, lease: Lease) -> bool:
+        async with self._call("release"):
+            log = self._log(lease.response_id)
+            if log is None or not log.release(lease, self._now_ms()):
+                return False
+            self._shard(lease.job.shard).pending.pop(lease.job.entry_id, None)
+            self._add_job(lease.job.shard, lease.response_id)
+            return True
+
+    async def ack(self, job: Job) -> bool:
+        async with self._call("ack"):
+            log = self._log(job.response_id)
+            if log is not None and not log.ended:
+                return False
+            if log is not None:
+                log.acknowledge(self._now_ms())
+                heapq.heappush(self._expiries, (log.expires_ms, job.response_id))
+            self._shard(job.shard).pending.pop(job.entry_id, None)
+            return True
+
+    # -- writing --------------------------------------------------------------------------------
+    async def append(self, batches: Sequence[Batch]) -> list[Reply | Exception]:
+        try:
+            async with self._call("append"):
+                return [self._write(batch, closes=False) for batch in batches]
+        except StoreUnavailable as error:
+            return [error] * len(batches)
+
+    async def close(self, batch: Batch) -> Reply:
+        async with self._call("close"):
+            return self._write(batch, closes=True)
+
+    def _write(self, batch: Batch, *, closes: bool) -> Reply:
+        log = self._log(batch.lease.response_id)
+        if log is None:
+            return Reply(Appended.FENCED)
+        before = log.seq
+        reply = log.write(batch, self._now_ms(), closes=closes)
+        self._publish_from(log, before)
+        return reply
+
+    # -- stopping -------------------------------------------------------------------------------
+    async def cancel(self, response_id: str, reason: str, *, ended: bytes) -> Cancelled:
+        async with self._call("cancel"):
+            log = self._log(response_id)
+            if log is None:
+                return Cancelled.MISSING
+            if log.ended:
+                return Cancelled.ENDED
+            log.stop_reason = log.stop_reason or reason  # the first wish is the one recorded
+            if not log.queued:
+                self._publish(Stopped(response_id, log.stop_reason), response_id)
+                return Cancelled.FLAGGED
+            before = log.seq
+            log.end(ended, self._now_ms())
+            self._publish_from(log, before)
+            return Cancelled.CLOSED
+
+    async def expire(self, response_id: str, *, queued: bytes, running: bytes) -> bool:
+        async with self._call("expire"):
+            log = self._log(response_id)
+            if log is None or log.ended or log.lease_until_ms > self._now_ms():
+                return False
+            before = log.seq
+            log.end(running if log.attempts else queued, self._now_ms())
+            self._publish_from(log, before)
+            return True
+
+    async def retire(self, response_id: str) -> None:
+        async with self._call("retire"):
+            self._logs.pop(response_id, None)
+            self._publish(Gone(response_id), response_id)
+
+    # -- reading --------------------------------------------------------------------------------
+    async def read(
+        self, response_id: str, *, after: int, epoch: int | None = None, max_bytes: int = 262_144
+    ) -> Page | None:
+        async with self._call("read"):
+            log = self._log(response_id)
+            return log.read(after, epoch, max_bytes) if log is not None else None
+
+    async def tails(self, response_ids: Sequence[str]) -> list[Tail | None]:
+        async with self._call("tails"):
+            logs = [self._log(response_id) for response_id in response_ids]
+            return [log.tail if log is not None else None for log in logs]
+
+    async def subscribe(self, shards: Sequence[int]) -> Subscription:
+        async with self._call("subscribe"):
+            subscription = MemorySubscription(shards)
+            self._subscriptions = [s for s in self._subscriptions if not s.closed]
+            self._subscriptions.append(subscription)
+            return subscription
+
+    def lose_subscriptions(self) -> None:
+        """Break every subscription as it is now; what it had not yet handed out is lost."""
+        for subscription in self._subscriptions:
+            subscription.lose()
+
+    # -- presence -------------------------------------------------------------------------------
+    async def attend(self, response_id: str, viewer: str) -> int:
+        async with self._call("attend"):
+            log = self._log(response_id)
+            return log.presence.attend(viewer, self._now_ms()) if log is not None else 0
+
+    async def beat(self, beats: Sequence[tuple[str, str, int]]) -> None:
+        async with self._call("beat"):
+            for response_id, viewer, seq in beats:
+                if (log := self._log(response_id)) is not None:
+                    log.presence.beat(viewer, self._now_ms())
+                    log.delivered = max(log.delivered, seq)
+
+    async def leave(self, response_id: str, viewer: str) -> None:
+        async with self._call("leave"):
+            if (log := self._log(response_id)) is not None:
+                log.presence.leave(viewer, self._now_ms())
+
+    async def abandoned(self, response_ids: Sequence[str]) -> list[bool]:
+        async with self._call("abandoned"):
+            logs = [self._log(response_id) for response_id in response_ids]
+            now_ms = self._now_ms()
+            return [log is not None and log.presence.abandoned(now_ms) for log in logs]
+
+    async def delivered(self, response_id: str) -> int:
+        async with self._call("delivered"):
+            log = self._log(response_id)
+            return log.delivered if log is not None else 0
+
+    async def workers(self, shard: int, within_s: float) -> int:
+        async with self._call("workers"):
+            since_ms = self._now_ms() - within_s * 1000
+            return sum(asked >= since_ms for asked in self._shard(shard).asked_ms.values())
+
+    async def aclose(self) -> None:
+        for subscription in self._subscriptions:
+            await subscription.aclose()
+        self._subscriptions.clear()
+
+    # -- inside ---------------------------------------------------------------------------------
+    @asynccontextmanager
+    async def _call(self, name: str) -> AsyncIterator[None]:
+        await asyncio.sleep(0)  # the request is on its way
+        with self.faults.during(name):
+            yield
+        await asyncio.sleep(0)  # the reply is on its way
+
+    def _now_ms(self) -> int:
+        return int(self._clock() * 1000)
+
+    def _log(self, response_id: str) -> MemoryLog | None:
+        log = self._logs.get(response_id)
+        if log is not None and log.expires_ms <= self._now_ms():
+            del self._logs[response_id]
+            return None
+        return log
+
+    def _forget_expired(self, response_id: str, log: MemoryLog) -> None:
+        """Drop logs that nobody asked for since they expired; called whenever one is made."""
+        heapq.heappush(self._expiries, (log.expires_ms, response_id))
+        while self._expiries and self._expiries[0][0] <= self._now_ms():
+            _, old = heapq.heappop(self._expiries)
+            still = self._log(old)
+            if still is not None:  # it was renewed meanwhile
+                heapq.heappush(self._expiries, (still.expires_ms, old))
+
+    def _shard(self, shard: int) -> _Shard:
+        return self._shards.setdefault(shard, _Shard())
+
+    def _add_job(self, shard: int, response_id: str) -> None:
+        ours = self._shard(shard)
+        ours.added += 1
+        ours.waiting.append(Job(shard, f"{ours.added}-0", response_id))
+        ours.news.set()
+
+    def _touch(self, job: Job, worker: str, now_ms: int) -> None:
+        pending = self._shard(job.shard).pending.get(job.entry_id)
+        if pending is not None:
+            pending.worker, pending.touched_ms = worker, now_ms
+
+    def _publish_from(self, log: MemoryLog, before: int) -> None:
+        added = [entry.data for entry in log.entries[before:]]
+        if added:
+            rid = log.request.response_id
+            self._publish(Published(rid, log.epoch, before + 1, added), rid)
+
+    def _publish(self, message: Message, response_id: str) -> None:
+        if self.faults.loses(message):
+            return
+        for subscription in self._subscriptions:
+            subscription.receive(message, keys.shard_of(response_id))

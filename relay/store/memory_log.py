@@ -1,0 +1,254 @@
+"""One response as the memory store keeps it: the rules of the Lua scripts, in Python.
+
+Synchronous, and told the time instead of asking for it: between two awaits every method is as atomic
+as a script. Who is told of what was added is the store's business (relay/store/memory.py).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, NamedTuple
+
+import msgspec
+
+from relay.config import RelayConfig
+from relay.errors import ProtocolViolation
+from relay.events import Created, Ended, Event, Started, decode_event, encode_event
+from relay.request import Disconnect, GenerationRequest
+from relay.store.protocol import Appended, Batch, Claim, Claimed, Job, Lease, Page, Reply, Tail
+
+UNFINISHED_S: Final = 24 * 3600.0
+"""An unacknowledged log is kept this long beyond total_s: the database may be down (PROTOCOL 8)."""
+
+_CREATOR: Final = "creator"
+_LEFT: Final = "left:"
+
+
+class Entry(NamedTuple):
+    epoch: int
+    data: bytes
+
+
+class Presence:
+    """Who counts as a viewer, and until when (PROTOCOL 7)."""
+
+    def __init__(self, policy: Disconnect, *, heartbeat_s: float, now_ms: int) -> None:
+        self._watched = policy.cancel_after_s is not None
+        self._lost_ms = 2000 * heartbeat_s + (policy.cancel_after_s or 0) * 1000
+        self._left_ms = _ms(policy.leave_after_s)
+        self._until: dict[str, float] = {_CREATOR: now_ms + self._lost_ms}
+
+    def attend(self, viewer: str, now_ms: int) -> int:
+        # The creator is waited for only until somebody came, else no leave would be a short one.
+        self._until.pop(_CREATOR, None)
+        self._until[viewer] = now_ms + self._lost_ms
+        return sum(
+            until >= now_ms and not member.startswith(_LEFT)
+            for member, until in self._until.items()
+        )
+
+    def beat(self, viewer: str, now_ms: int) -> None:
+        if viewer in self._until:
+            self._until[viewer] = now_ms + self._lost_ms
+
+    def leave(self, viewer: str, now_ms: int) -> None:
+        of_login = viewer.endswith("/")
+        for member in list(self._until):
+            if member == viewer or (of_login and member.startswith(viewer)):
+                del self._until[member]
+                self._until[_LEFT + member] = now_ms + self._left_ms
+
+    def abandoned(self, now_ms: int) -> bool:
+        return self._watched and max(self._until.values()) < now_ms
+
+
+@dataclass(slots=True, kw_only=True)
+class MemoryLog:
+    """Log, meta and viewers of one response."""
+
+    config: RelayConfig
+    request: GenerationRequest
+    upstream_model: str
+    presence: Presence
+    deadline_ms: float
+    """total_s after `created`."""
+    expires_ms: float
+    entries: list[Entry] = field(default_factory=list)
+    epoch: int = 0
+    lease_until_ms: int = 0
+    queued: bool = True
+    """Nobody has claimed it, or whoever did has given it back: no upstream is open."""
+    ended: bool = False
+    attempts: int = 0
+    has_content: bool = False
+    content_bytes: int = 0
+    stop_reason: str | None = None
+    acknowledged: bool = False
+    delivered: int = 0
+
+    @classmethod
+    def create(
+        cls, request: GenerationRequest, upstream_model: str, config: RelayConfig, now_ms: int
+    ) -> MemoryLog:
+        policy, heartbeat_s = request.on_disconnect, config.heartbeat_s
+        created_ms = datetime.fromisoformat(request.created_at).timestamp() * 1000
+        log = cls(
+            config=config,
+            request=request,
+            upstream_model=upstream_model,
+            presence=Presence(policy, heartbeat_s=heartbeat_s, now_ms=now_ms),
+            deadline_ms=created_ms + _ms(config.total_s),
+            expires_ms=now_ms + _ms(config.total_s + UNFINISHED_S),
+        )
+        log._add(
+            Created(
+                response_id=request.response_id,
+                model=request.model,
+                created_at=request.created_at,
+            )
+        )
+        return log
+
+    @property
+    def seq(self) -> int:
+        return len(self.entries)
+
+    @property
+    def tail(self) -> Tail:
+        return Tail(epoch=self.entries[-1].epoch, seq=self.seq, ended=self.ended)
+
+    def claim(self, job: Job, worker: str, at: str, now_ms: int) -> Claim:
+        """PROTOCOL 2. An ended log is never BUSY: to fold and finalize twice is harmless."""
+        if self.ended:
+            lease = Lease(job, worker, self.epoch, self._lease_from(now_ms))
+            return self._claimed(Claimed.CLOSED, lease)
+        if self.lease_until_ms > now_ms:
+            return Claim(outcome=Claimed.BUSY)
+        abandoned, expired = self.presence.abandoned(now_ms), now_ms > self.deadline_ms
+        self._raise_epoch(now_ms)
+        self.lease_until_ms = self._lease_from(now_ms)
+        lease = Lease(job, worker, self.epoch, self.lease_until_ms)
+        refused = self.has_content or self.stop_reason is not None or abandoned or expired
+        if refused or self.attempts >= self.config.max_attempts:
+            return self._claimed(Claimed.TAKE_OVER, lease, abandoned=abandoned, expired=expired)
+        self.attempts += 1
+        self._add(
+            Started(
+                upstream_model=self.upstream_model,
+                attempt=self.attempts,
+                epoch=self.epoch,
+                at=at,
+            )
+        )
+        return self._claimed(Claimed.RUN, lease)
+
+    def write(self, batch: Batch, now_ms: int, *, closes: bool) -> Reply:
+        """Append, or append and close. Judged per event, so safe to repeat (PROTOCOL 3)."""
+        if self._fences(batch.lease, now_ms):
+            return Reply(Appended.FENCED)
+        if self.ended:
+            return Reply(Appended.CLOSED, self.seq)
+        self._prolong(batch.lease, now_ms)
+        if batch.first_seq > self.seq + 1:
+            return Reply(Appended.GAP, self.seq, self.stop_reason)
+        fresh = batch.events[self.seq + 1 - batch.first_seq :]
+        if batch.has_content:
+            content_bytes = self.content_bytes + sum(len(data) for data in fresh)
+            if not closes and content_bytes > self.config.max_log_bytes:
+                return Reply(Appended.FULL, self.seq, self.stop_reason)
+            self.content_bytes = content_bytes
+            self.has_content = True
+        self.entries += [Entry(self.epoch, bytes(data)) for data in fresh]
+        self.ended = closes
+        return Reply(Appended.OK, self.seq, self.stop_reason)
+
+    def renew(self, lease: Lease, now_ms: int) -> Reply:
+        if self._fences(lease, now_ms):
+            return Reply(Appended.FENCED)
+        self._prolong(lease, now_ms)
+        if not self.acknowledged:
+            self.expires_ms = now_ms + _ms(self.config.total_s + UNFINISHED_S)
+        if self.ended:
+            return Reply(Appended.CLOSED, self.seq)
+        abandoned = self.presence.abandoned(now_ms)
+        return Reply(Appended.OK, self.seq, self.stop_reason, abandoned)
+
+    def release(self, lease: Lease, now_ms: int) -> bool:
+        """Back to queued, without a lease. Refused where only an end may follow."""
+        if self.ended or self._fences(lease, now_ms):
+            return False
+        if self.has_content or self.stop_reason is not None:
+            return False
+        self.queued = True
+        self.lease_until_ms = 0
+        return True
+
+    def end(self, ended: bytes, now_ms: int) -> None:
+        """End on the spot, under a new epoch: whoever held an older one writes nothing more."""
+        event = decode_event(ended)
+        if not isinstance(event, Ended):
+            raise ProtocolViolation("only `ended` ends a log")
+        self._raise_epoch(now_ms)
+        self._add(msgspec.structs.replace(event, epoch=self.epoch))
+        self.ended = True
+
+    def acknowledge(self, now_ms: int) -> None:
+        self.acknowledged = True
+        self.expires_ms = now_ms + _ms(self.config.retention_s)
+
+    def read(self, after: int, epoch: int | None, max_bytes: int) -> Page:
+        if not self._holds_cursor(after, epoch):
+            return Page(after + 1, [], [], self.tail, valid=False)
+        page: list[Entry] = []
+        size = 0
+        for entry in self.entries[after:]:
+            size += len(entry.data)
+            if page and size > max_bytes:
+                break
+            page.append(entry)
+        return Page(after + 1, [e.data for e in page], [e.epoch for e in page], self.tail)
+
+    def _holds_cursor(self, after: int, epoch: int | None) -> bool:
+        if after == 0:
+            return True  # nothing was seen yet, which is true of every log
+        return after <= self.seq and epoch in (None, self.entries[after - 1].epoch)
+
+    def _fences(self, lease: Lease, now_ms: int) -> bool:
+        if self.queued or lease.epoch != self.epoch:
+            return True
+        # After the end there is nothing left to write, so a late writer may hear of the end.
+        return not self.ended and now_ms > lease.lease_until_ms
+
+    def _claimed(
+        self, outcome: Claimed, lease: Lease, *, abandoned: bool = False, expired: bool = False
+    ) -> Claim:
+        return Claim(
+            outcome=outcome,
+            lease=lease,
+            seq=self.seq,
+            attempt=self.attempts,
+            has_content=self.has_content,
+            stop_reason=self.stop_reason,
+            abandoned=abandoned,
+            expired=expired,
+        )
+
+    def _raise_epoch(self, now_ms: int) -> None:
+        self.epoch = max(self.epoch + 1, now_ms)
+        self.queued = False
+
+    def _lease_from(self, now_ms: int) -> int:
+        return now_ms + round(_ms(self.config.lease_s))
+
+    def _prolong(self, lease: Lease, now_ms: int) -> None:
+        self.lease_until_ms = lease.lease_until_ms = self._lease_from(now_ms)
+
+    def _add(self, event: Event) -> None:
+        self.entries.append(Entry(self.epoch, encode_event(event, self.seq + 1)))
+
+
+def _ms(seconds: float | None) -> float:
+    """None is a timer that never runs out."""
+    return math.inf if seconds is None else seconds * 1000

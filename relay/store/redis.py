@@ -1,0 +1,417 @@
+"""The store on Redis or Valkey: every multi-step change is one script (PROTOCOL 1–9).
+
+Three connections a process: a lane for scripts, a lane for reads (a page of 256 KiB must not hold an
+append back), and one that blocks in XREADGROUP per shard, with no socket time-out, because redis-py
+takes a time-out there for a broken connection and retries for a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from redis.asyncio.connection import AbstractConnection, ConnectionPool
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import NoScriptError, RedisError, ResponseError
+
+from relay.config import RelayConfig
+from relay.errors import StoreUnavailable
+from relay.events import Created, encode_event
+from relay.request import GenerationRequest
+from relay.store import keys, scripts
+from relay.store.lane import Command, Lane
+from relay.store.protocol import (
+    Appended,
+    Batch,
+    Cancelled,
+    Claim,
+    Claimed,
+    Job,
+    Lease,
+    Page,
+    Reply,
+    Subscription,
+    Tail,
+)
+from relay.store.scripts import Script
+from relay.store.subscription import RedisSubscription
+
+PING_S: Final = 1.0
+DAY_MS: Final = 86_400_000
+
+
+def _command(script: Script, key_names: Sequence[str], args: Command) -> Command:
+    return ("EVALSHA", script.sha, len(key_names), *key_names, *args)
+
+
+def _ms(seconds: float | None) -> int:
+    return -1 if seconds is None else round(seconds * 1000)
+
+
+class RedisStore:
+    """Implements `Store`. Belongs to the event loop that first uses it."""
+
+    def __init__(self, url: str, config: RelayConfig) -> None:
+        self._config = config
+        self._pool: ConnectionPool = ConnectionPool.from_url(
+            url,
+            protocol=2,
+            socket_timeout=None,
+            socket_connect_timeout=2.0,
+            retry=Retry(NoBackoff(), 0),
+            max_connections=1_000_000,
+        )
+        self._writes = Lane(self._pool)
+        self._reads = Lane(self._pool)
+        self._takers: dict[int, AbstractConnection] = {}
+        self._lease_ms = round(config.lease_s * 1000)
+        self._grace_ms = round(2 * config.heartbeat_s * 1000)
+        self._ttl_ms = round(config.total_s * 1000) + DAY_MS
+
+    def __repr__(self) -> str:
+        return f"<RedisStore {self._pool!r}>"
+
+    async def ping(self) -> None:
+        try:
+            async with asyncio.timeout(PING_S):
+                await asyncio.shield(self._reads.send(("PING",)))
+        except (TimeoutError, ResponseError) as error:
+            raise StoreUnavailable("the store does not answer") from error
+
+    async def _call(
+        self, script: Script, key_names: Sequence[str], args: Command, lane: Lane | None = None
+    ) -> Any:
+        lane = lane or self._writes
+        command = _command(script, key_names, args)
+        try:
+            try:
+                return await lane.send(command)
+            except NoScriptError:
+                await lane.send(("SCRIPT", "LOAD", script.source))
+                return await lane.send(command)
+        except ResponseError as error:
+            raise StoreUnavailable(f"{script.name}: {error}") from error
+
+    async def create(self, request: GenerationRequest, *, upstream_model: str) -> bool:
+        rid = request.response_id
+        created = Created(response_id=rid, model=request.model, created_at=request.created_at)
+        created_ms = datetime.fromisoformat(request.created_at).timestamp() * 1000
+        policy = request.on_disconnect
+        made = await self._call(
+            scripts.CREATE,
+            [keys.log(rid), keys.meta(rid), keys.jobs(keys.shard_of(rid)), keys.viewers(rid)],
+            [
+                encode_event(created, 1),
+                rid,
+                msgspec.json.encode(upstream_model),
+                round(created_ms + self._config.total_s * 1000),
+                _ms(policy.cancel_after_s),
+                _ms(policy.leave_after_s),
+                self._grace_ms,
+                self._ttl_ms,
+                keys.channel(rid),
+            ],
+        )
+        return bool(made)
+
+    # -- jobs -----------------------------------------------------------------------------------
+    async def take(self, shard: int, worker: str, count: int, block_s: float) -> list[Job]:
+        command = ("XREADGROUP", "GROUP", keys.GROUP, worker, "COUNT", count)
+        command += ("BLOCK", max(1, round(block_s * 1000)), "STREAMS", keys.jobs(shard), ">")
+        try:
+            reply = await self._block(shard, command)
+        except ResponseError as error:
+            if not str(error).startswith("NOGROUP"):
+                raise StoreUnavailable(f"take: {error}") from error
+            await self._make_group(shard)
+            return []
+        return _jobs(shard, reply[0][1]) if reply else []
+
+    async def _block(self, shard: int, command: Command) -> Any:
+        connection = self._takers.get(shard)
+        try:
+            if connection is None:
+                connection = self._takers[shard] = self._pool.make_connection()
+                await connection.connect()
+            await connection.send_command(*command, check_health=False)
+            return await connection.read_response(disable_decoding=True, timeout=math.inf)
+        except ResponseError:
+            raise
+        except (RedisError, OSError) as error:
+            self._takers.pop(shard, None)
+            raise StoreUnavailable("the store did not hand out jobs") from error
+        except asyncio.CancelledError:
+            # The reply may still come: a connection in that state serves nobody else.
+            self._takers.pop(shard, None)
+            raise
+
+    async def _make_group(self, shard: int) -> None:
+        try:
+            command = ("XGROUP", "CREATE", keys.jobs(shard), keys.GROUP, "0", "MKSTREAM")
+            await self._writes.send(command)
+        except ResponseError as error:
+            if not str(error).startswith("BUSYGROUP"):
+                raise StoreUnavailable(f"take: {error}") from error
+
+    async def reclaim(self, shard: int, worker: str, count: int, idle_s: float) -> list[Job]:
+        command = ("XAUTOCLAIM", keys.jobs(shard), keys.GROUP, worker, round(idle_s * 1000), "0")
+        try:
+            reply = await self._writes.send((*command, "COUNT", count))
+        except ResponseError as error:
+            if str(error).startswith("NOGROUP"):
+                return []
+            raise StoreUnavailable(f"reclaim: {error}") from error
+        return _jobs(shard, reply[1])
+
+    async def claim(self, job: Job, worker: str, *, at: str) -> Claim:
+        rid = job.response_id
+        reply = await self._call(
+            scripts.CLAIM,
+            [keys.log(rid), keys.meta(rid), keys.jobs(job.shard), keys.viewers(rid)],
+            [
+                job.entry_id,
+                worker,
+                self._lease_ms,
+                self._config.max_attempts,
+                at,
+                keys.channel(rid),
+                keys.GROUP,
+            ],
+        )
+        outcome = Claimed(reply[0].decode())
+        if outcome in (Claimed.GONE, Claimed.BUSY):
+            return Claim(outcome=outcome)
+        return Claim(
+            outcome=outcome,
+            lease=Lease(job, worker, epoch=reply[1], lease_until_ms=reply[2]),
+            seq=reply[3],
+            attempt=reply[4],
+            has_content=bool(reply[5]),
+            stop_reason=reply[6].decode() or None,
+            abandoned=bool(reply[7]),
+            expired=bool(reply[8]),
+        )
+
+    async def renew(self, lease: Lease) -> Reply:
+        rid = lease.response_id
+        reply = await self._call(
+            scripts.RENEW,
+            [keys.log(rid), keys.meta(rid), keys.jobs(lease.job.shard), keys.viewers(rid)],
+            [
+                lease.epoch,
+                lease.lease_until_ms,
+                self._lease_ms,
+                lease.job.entry_id,
+                lease.worker,
+                keys.GROUP,
+                self._ttl_ms,
+            ],
+        )
+        answer = _reply(lease, reply)
+        if answer.outcome is Appended.OK and reply[4]:
+            return Reply(answer.outcome, answer.seq, answer.stop_reason, abandoned=True)
+        return answer
+
+    async def release(self, lease: Lease) -> bool:
+        rid = lease.response_id
+        return bool(
+            await self._call(
+                scripts.RELEASE,
+                [keys.meta(rid), keys.jobs(lease.job.shard)],
+                [lease.epoch, lease.job.entry_id, rid, keys.GROUP],
+            )
+        )
+
+    async def ack(self, job: Job) -> bool:
+        rid = job.response_id
+        return bool(
+            await self._call(
+                scripts.ACK,
+                [keys.log(rid), keys.meta(rid), keys.jobs(job.shard), keys.viewers(rid)],
+                [job.entry_id, round(self._config.retention_s * 1000), keys.GROUP],
+            )
+        )
+
+    # -- writing --------------------------------------------------------------------------------
+    def _write(self, script: Script, batch: Batch) -> Command:
+        rid = batch.lease.response_id
+        closing = script is scripts.CLOSE
+        return (
+            "EVALSHA",
+            script.sha,
+            2,
+            keys.log(rid),
+            keys.meta(rid),
+            batch.lease.epoch,
+            batch.lease.lease_until_ms,
+            self._lease_ms,
+            -1 if closing else self._config.max_log_bytes,
+            int(batch.has_content),
+            keys.channel(rid),
+            int(closing),
+            batch.first_seq,
+            *batch.events,
+        )
+
+    async def append(self, batches: Sequence[Batch]) -> list[Reply | Exception]:
+        send = self._writes.send
+        futures = [send(self._write(scripts.APPEND, batch)) for batch in batches]
+        answers: list[Reply | Exception] = []
+        for batch, future in zip(batches, futures, strict=True):
+            try:
+                answers.append(_reply(batch.lease, await future))
+            except NoScriptError:
+                answers.append(await self._append_loading(batch))
+            except ResponseError as error:
+                answers.append(_refused(error))
+            except StoreUnavailable as error:
+                answers.append(error)
+        return answers
+
+    async def _append_loading(self, batch: Batch) -> Reply | Exception:
+        try:
+            await self._writes.send(("SCRIPT", "LOAD", scripts.APPEND.source))
+            return _reply(batch.lease, await self._writes.send(self._write(scripts.APPEND, batch)))
+        except ResponseError as error:
+            return _refused(error)
+        except StoreUnavailable as error:
+            return error
+
+    async def close(self, batch: Batch) -> Reply:
+        command = self._write(scripts.CLOSE, batch)
+        reply = await self._call(scripts.CLOSE, command[3:5], command[5:])
+        return _reply(batch.lease, reply)
+
+    # -- stopping -------------------------------------------------------------------------------
+    async def cancel(self, response_id: str, reason: str, *, ended: bytes) -> Cancelled:
+        reply = await self._call(
+            scripts.CANCEL,
+            [keys.log(response_id), keys.meta(response_id)],
+            [
+                reason,
+                ended,
+                keys.channel(response_id),
+                keys.stops(keys.shard_of(response_id)),
+                response_id,
+            ],
+        )
+        return Cancelled(reply.decode())
+
+    async def expire(self, response_id: str, *, queued: bytes, running: bytes) -> bool:
+        return bool(
+            await self._call(
+                scripts.EXPIRE,
+                [keys.log(response_id), keys.meta(response_id)],
+                [queued, running, keys.channel(response_id)],
+            )
+        )
+
+    async def retire(self, response_id: str) -> None:
+        names = [keys.log(response_id), keys.meta(response_id), keys.viewers(response_id)]
+        await self._call(scripts.RETIRE, names, [keys.channel(response_id)])
+
+    # -- reading --------------------------------------------------------------------------------
+    async def read(
+        self, response_id: str, *, after: int, epoch: int | None = None, max_bytes: int = 262_144
+    ) -> Page | None:
+        names = [keys.log(response_id), keys.meta(response_id)]
+        args = [after, "" if epoch is None else epoch, max_bytes]
+        reply = await self._call(scripts.READ, names, args, self._reads)
+        if reply is None:
+            return None
+        valid, tail_epoch, tail_seq, ended, runs, joined = reply
+        epochs: list[int] = []
+        for i in range(0, len(runs), 2):
+            epochs += [int(runs[i])] * int(runs[i + 1])
+        return Page(
+            first_seq=after + 1,
+            events=joined.split(b"\n") if joined else [],
+            epochs=epochs,
+            tail=Tail(tail_epoch, tail_seq, bool(ended)),
+            valid=bool(valid),
+        )
+
+    async def tails(self, response_ids: Sequence[str]) -> list[Tail | None]:
+        futures = [
+            self._reads.send(("HMGET", keys.meta(rid), "te", "seq", "state"))
+            for rid in response_ids
+        ]
+        found: list[Tail | None] = []
+        for future in futures:
+            epoch, seq, state = await future
+            found.append(
+                None if seq is None else Tail(int(epoch), int(seq), state == b"ended")
+            )
+        return found
+
+    async def subscribe(self, shards: Sequence[int]) -> Subscription:
+        return RedisSubscription(self._pool, shards)
+
+    # -- presence -------------------------------------------------------------------------------
+    async def attend(self, response_id: str, viewer: str) -> int:
+        names = [keys.viewers(response_id), keys.meta(response_id)]
+        return int(await self._call(scripts.ATTEND, names, [viewer, self._grace_ms]))
+
+    async def beat(self, beats: Sequence[tuple[str, str, int]]) -> None:
+        async with asyncio.TaskGroup() as group:
+            for rid, viewer, seq in beats:
+                names = [keys.viewers(rid), keys.meta(rid)]
+                group.create_task(self._call(scripts.BEAT, names, [viewer, self._grace_ms, seq]))
+
+    async def leave(self, response_id: str, viewer: str) -> None:
+        names = [keys.viewers(response_id), keys.meta(response_id)]
+        await self._call(scripts.LEAVE, names, [viewer])
+
+    async def abandoned(self, response_ids: Sequence[str]) -> list[bool]:
+        names = [[keys.viewers(rid), keys.meta(rid)] for rid in response_ids]
+        return [bool(await self._call(scripts.ABANDONED, n, [], self._reads)) for n in names]
+
+    async def delivered(self, response_id: str) -> int:
+        reply = await self._reads.send(("HGET", keys.meta(response_id), "delivered"))
+        return int(reply or 0)
+
+    async def workers(self, shard: int, within_s: float) -> int:
+        try:
+            rows = await self._reads.send(
+                ("XINFO", "CONSUMERS", keys.jobs(shard), keys.GROUP)
+            )
+        except ResponseError:
+            return 0
+        idle = [row[row.index(b"idle") + 1] for row in rows]
+        return sum(1 for ms in idle if ms <= within_s * 1000)
+
+    async def aclose(self) -> None:
+        await self._writes.aclose()
+        await self._reads.aclose()
+        for connection in self._takers.values():
+            await connection.disconnect(nowait=True)
+        self._takers.clear()
+        await self._pool.aclose()
+
+
+def _jobs(shard: int, entries: list[Any]) -> list[Job]:
+    # An entry deleted since it was pending comes without fields.
+    return [
+        Job(shard, entry[0].decode(), entry[1][1].decode()) for entry in entries if entry[1]
+    ]
+
+
+def _reply(lease: Lease, reply: list[Any]) -> Reply:
+    outcome = Appended(reply[0].decode())
+    if outcome is Appended.FENCED:
+        return Reply(outcome)
+    lease.lease_until_ms = reply[2] or lease.lease_until_ms
+    return Reply(outcome, reply[1], reply[3].decode() or None)
+
+
+def _refused(error: ResponseError) -> Reply | Exception:
+    if str(error).startswith("OOM"):
+        return Reply(Appended.FULL)
+    return StoreUnavailable(f"append: {error}")
+
+

@@ -1,0 +1,44 @@
+"""The Lua scripts, loaded from `lua/`, and how each is called.
+
+A flag line is put before each source: under `maxmemory` with noeviction a script without
+`allow-oom` is refused, which is right for what makes logs longer (create, append) and wrong for what
+ends them (PROTOCOL 3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha1
+from importlib.resources import files
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    name: str
+    source: bytes
+    sha: str
+
+
+def _load(name: str, flags: str, file: str | None = None) -> Script:
+    body = files("relay.store").joinpath("lua", f"{file or name}.lua").read_text("utf-8")
+    head = f"#!lua flags={flags}\n" if flags else "#!lua\n"
+    source = (head + body).encode()
+    return Script(name, source, sha1(source).hexdigest())  # noqa: S324 - Redis names scripts by SHA-1
+
+
+CREATE: Final = _load("create", "")
+APPEND: Final = _load("append", "", "write")
+CLOSE: Final = _load("close", "allow-oom", "write")
+CLAIM: Final = _load("claim", "allow-oom")
+RENEW: Final = _load("renew", "allow-oom")
+RELEASE: Final = _load("release", "allow-oom")
+ACK: Final = _load("ack", "allow-oom")
+CANCEL: Final = _load("cancel", "allow-oom")
+EXPIRE: Final = _load("expire", "allow-oom")
+RETIRE: Final = _load("retire", "allow-oom")
+ATTEND: Final = _load("attend", "allow-oom")
+BEAT: Final = _load("beat", "allow-oom")
+LEAVE: Final = _load("leave", "allow-oom")
+READ: Final = _load("read", "no-writes")
+ABANDONED: Final = _load("abandoned", "no-writes")
