@@ -1,7 +1,7 @@
-"""The store of one process: no server, the same promises (PROTOCOL 1–9).
+"""The store of one process: no server, the same promises (PROTOCOL 1 to 9).
 
-For tests, which may set its clock and order its faults, and for anyone who wants to follow answers
-without Redis and can do without surviving a restart. It passes the same contract tests as RedisStore.
+For tests, which may set its clock and order its faults, and for anyone who wants answers without
+Redis and can do without surviving a restart. It passes the same contract tests as RedisStore.
 """
 
 from __future__ import annotations
@@ -9,16 +9,14 @@ from __future__ import annotations
 import asyncio
 import heapq
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
-from relay.config import RelayConfig
 from relay.errors import StoreUnavailable
-from relay.request import GenerationRequest
 from relay.store import keys
 from relay.store.memory_channel import Faults, MemorySubscription
+from relay.store.memory_jobs import MemoryJobs
 from relay.store.memory_log import MemoryLog
 from relay.store.protocol import (
     Appended,
@@ -38,25 +36,9 @@ from relay.store.protocol import (
     Tail,
 )
 
-
-@dataclass(slots=True)
-class _Pending:
-    """A job in a worker's hands."""
-
-    job: Job
-    worker: str
-    touched_ms: int
-
-
-@dataclass(slots=True)
-class _Shard:
-    """One job stream with its consumer group."""
-
-    waiting: deque[Job] = field(default_factory=deque)
-    pending: dict[str, _Pending] = field(default_factory=dict)
-    asked_ms: dict[str, int] = field(default_factory=dict)
-    added: int = 0
-    news: asyncio.Event = field(default_factory=asyncio.Event)
+if TYPE_CHECKING:
+    from relay.config import RelayConfig
+    from relay.request import GenerationRequest
 
 
 class MemoryStore:
@@ -75,12 +57,11 @@ class MemoryStore:
         self._clock = clock or time.time
         self._logs: dict[str, MemoryLog] = {}
         self._expiries: list[tuple[float, str]] = []
-        self._shards: dict[int, _Shard] = {}
+        self._jobs: dict[int, MemoryJobs] = {}
         self._subscriptions: list[MemorySubscription] = []
 
     def __repr__(self) -> str:
-        pending = sum(len(shard.pending) for shard in self._shards.values())
-        return f"<MemoryStore of {len(self._logs)} logs, {pending} jobs pending>"
+        return f"<MemoryStore of {len(self._logs)} logs, {self._jobs!r}>"
 
     async def ping(self) -> None:
         async with self._call("ping"):
@@ -94,35 +75,24 @@ class MemoryStore:
             log = MemoryLog.create(request, upstream_model, self._config, self._now_ms())
             self._logs[rid] = log
             self._forget_expired(rid, log)
-            self._add_job(keys.shard_of(rid), rid)
+            self._jobs_of(keys.shard_of(rid)).add(rid)
             self._publish_from(log, 0)
             return True
 
     # -- jobs -----------------------------------------------------------------------------------
     async def take(self, shard: int, worker: str, count: int, block_s: float) -> list[Job]:
         async with self._call("take"):
-            ours = self._shard(shard)
-            ours.asked_ms[worker] = self._now_ms()
-            if not ours.waiting and block_s > 0 and count > 0:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(block_s):
-                        while not ours.waiting:
-                            ours.news.clear()
-                            await ours.news.wait()
-            now_ms = ours.asked_ms[worker] = self._now_ms()
-            jobs = [ours.waiting.popleft() for _ in range(min(count, len(ours.waiting)))]
-            ours.pending |= {job.entry_id: _Pending(job, worker, now_ms) for job in jobs}
-            return jobs
+            jobs = self._jobs_of(shard)
+            jobs.asked(worker, self._now_ms())
+            await jobs.wait(block_s)
+            jobs.asked(worker, self._now_ms())
+            return jobs.take(worker, count, self._now_ms())
 
     async def reclaim(self, shard: int, worker: str, count: int, idle_s: float) -> list[Job]:
         async with self._call("reclaim"):
-            ours = self._shard(shard)
-            now_ms = ours.asked_ms[worker] = self._now_ms()
-            last_ms = now_ms - idle_s * 1000
-            idle = [p for p in ours.pending.values() if p.touched_ms <= last_ms][:count]
-            for pending in idle:
-                pending.worker, pending.touched_ms = worker, now_ms
-            return [pending.job for pending in idle]
+            jobs = self._jobs_of(shard)
+            jobs.asked(worker, self._now_ms())
+            return jobs.reclaim(worker, count, idle_s * 1000, self._now_ms())
 
     async def claim(self, job: Job, worker: str, *, at: str) -> Claim:
         async with self._call("claim"):
@@ -133,8 +103,8 @@ class MemoryStore:
             claim = log.claim(job, worker, at, self._now_ms())
             if claim.outcome is Claimed.BUSY:
                 # Idle since the other's last touch: the job comes back when that lease lapses.
-                touched_ms = log.lease_until_ms - round(self._config.lease_s * 1000)
-                self._touch(job, worker, min(self._now_ms(), touched_ms))
+                touched_ms = log.lease_until_ms - self._config.lease_s * 1000
+                self._jobs_of(job.shard).touch(job, worker, touched_ms)
             self._publish_from(log, before)
             return claim
 
@@ -145,7 +115,8 @@ class MemoryStore:
                 return Reply(Appended.FENCED)
             reply = log.renew(lease, self._now_ms())
             if reply.outcome is not Appended.FENCED:
-                self._touch(lease.job, lease.worker, self._now_ms())
+                jobs = self._jobs_of(lease.job.shard)
+                jobs.touch(lease.job, lease.worker, self._now_ms())
             return reply
 
     async def release(self, lease: Lease) -> bool:
@@ -153,8 +124,9 @@ class MemoryStore:
             log = self._log(lease.response_id)
             if log is None or not log.release(lease, self._now_ms()):
                 return False
-            self._shard(lease.job.shard).pending.pop(lease.job.entry_id, None)
-            self._add_job(lease.job.shard, lease.response_id)
+            jobs = self._jobs_of(lease.job.shard)
+            jobs.drop(lease.job)
+            jobs.add(lease.response_id)
             return True
 
     async def ack(self, job: Job) -> bool:
@@ -165,7 +137,7 @@ class MemoryStore:
             if log is not None:
                 log.acknowledge(self._now_ms())
                 heapq.heappush(self._expiries, (log.expires_ms, job.response_id))
-            self._shard(job.shard).pending.pop(job.entry_id, None)
+            self._jobs_of(job.shard).drop(job)
             return True
 
     # -- writing --------------------------------------------------------------------------------
@@ -277,8 +249,7 @@ class MemoryStore:
 
     async def workers(self, shard: int, within_s: float) -> int:
         async with self._call("workers"):
-            since_ms = self._now_ms() - within_s * 1000
-            return sum(asked >= since_ms for asked in self._shard(shard).asked_ms.values())
+            return self._jobs_of(shard).workers(self._now_ms() - within_s * 1000)
 
     async def aclose(self) -> None:
         for subscription in self._subscriptions:
@@ -312,19 +283,8 @@ class MemoryStore:
             if still is not None:  # it was renewed meanwhile
                 heapq.heappush(self._expiries, (still.expires_ms, old))
 
-    def _shard(self, shard: int) -> _Shard:
-        return self._shards.setdefault(shard, _Shard())
-
-    def _add_job(self, shard: int, response_id: str) -> None:
-        ours = self._shard(shard)
-        ours.added += 1
-        ours.waiting.append(Job(shard, f"{ours.added}-0", response_id))
-        ours.news.set()
-
-    def _touch(self, job: Job, worker: str, now_ms: int) -> None:
-        pending = self._shard(job.shard).pending.get(job.entry_id)
-        if pending is not None:
-            pending.worker, pending.touched_ms = worker, now_ms
+    def _jobs_of(self, shard: int) -> MemoryJobs:
+        return self._jobs.setdefault(shard, MemoryJobs(shard))
 
     def _publish_from(self, log: MemoryLog, before: int) -> None:
         added = [entry.data for entry in log.entries[before:]]

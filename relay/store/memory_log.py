@@ -1,7 +1,7 @@
 """One response as the memory store keeps it: the rules of the Lua scripts, in Python.
 
-Synchronous, and told the time instead of asking for it: between two awaits every method is as atomic
-as a script. Who is told of what was added is the store's business (relay/store/memory.py).
+Synchronous, and told the time instead of asking for it: between two awaits every method is as
+atomic as a script. Who is told of what was added is the store's business (relay/store/memory.py).
 """
 
 from __future__ import annotations
@@ -9,15 +9,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from relay.config import RelayConfig
 from relay.errors import ProtocolViolation
 from relay.events import Created, Ended, Event, Started, decode_event, encode_event
-from relay.request import Disconnect, GenerationRequest
 from relay.store.protocol import Appended, Batch, Claim, Claimed, Job, Lease, Page, Reply, Tail
+
+if TYPE_CHECKING:
+    from relay.config import RelayConfig
+    from relay.request import Disconnect, GenerationRequest
 
 UNFINISHED_S: Final = 24 * 3600.0
 """An unacknowledged log is kept this long beyond total_s: the database may be down (PROTOCOL 8)."""
