@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -17,7 +17,9 @@ POLL_S = 0.01  # short against every limit we test, long enough to leave two cor
 
 
 async def wait_until(
-    predicate: Callable[[], T | Awaitable[T]], description: str, timeout: float = 5.0
+    predicate: Callable[[], T | Awaitable[T | None] | None],
+    description: str,
+    timeout: float = 5.0,
 ) -> T:
     """Return the predicate's first true value; it may be a function or a coroutine function.
 
@@ -29,12 +31,12 @@ async def wait_until(
         if inspect.isawaitable(value):
             value = await value
         if value:
-            return value
+            return cast("T", value)
         _give_up_after(deadline, description, timeout, value)
         await asyncio.sleep(POLL_S)
 
 
-def wait_until_sync(predicate: Callable[[], T], description: str, timeout: float = 5.0) -> T:
+def wait_until_sync(predicate: Callable[[], T | None], description: str, timeout: float = 5.0) -> T:
     """The same for tests of processes, which have no event loop."""
     deadline = time.monotonic() + timeout
     while True:

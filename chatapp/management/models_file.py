@@ -61,9 +61,8 @@ def read_models(path: Path) -> Models:
         content = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
         raise BadModelsFile(f"RELAY_MODELS names {path}, which cannot be read: {exc}") from exc
-    models = content.get("models", {})
-    tables = models.values() if isinstance(models, dict) else [models]
-    if not all(isinstance(table, dict) for table in tables):
+    models: object = content.get("models", {})
+    if not isinstance(models, dict) or not all(isinstance(m, dict) for m in models.values()):
         raise BadModelsFile(f"{path}: each model is a table, as in [models.fast]")
     return models
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -81,13 +82,12 @@ class Dev:
         return self.wait_for_end()
 
     def close(self) -> None:
-        parts = list(self.parts().values()) if self.process.poll() is None else []
-        for process in [self.process, *parts]:
-            try:
-                process.kill()
-            except (ProcessLookupError, psutil.NoSuchProcess):
-                continue
+        parts = self.parts() if self.process.poll() is None else {}
+        self.process.kill()
         self.process.wait()
+        for part in parts.values():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                part.kill()
 
 
 Start = Callable[..., Dev]

@@ -19,16 +19,16 @@ from chatapp.management.models_file import (
     to_toml,
 )
 
-texts = st.text(st.characters(exclude_categories=["Cs"]))
+texts = st.text(max_size=12)
 numbers = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 values = st.recursive(
     st.booleans() | numbers | texts,
-    lambda inner: st.lists(inner) | st.dictionaries(texts, inner),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=8,
 )
 
 
-@given(st.dictionaries(texts, st.dictionaries(texts, values), min_size=1))
+@given(st.dictionaries(texts, st.dictionaries(texts, values, max_size=4), min_size=1, max_size=3))
 def test_toml_reads_back_as_it_was_written(models: dict[str, dict[str, object]]) -> None:
     assert tomllib.loads(to_toml(models)) == {"models": models}
 
