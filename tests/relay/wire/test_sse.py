@@ -82,7 +82,7 @@ def test_what_comes_after_a_clean_end_is_read_as_if_it_came_first(vector: dict[s
 
 # -- one meaning for both paths -----------------------------------------------------------------
 PIECES = [
-    *(b"data: a\n\n", b"data: \xf0\x9f\x98\x80\n\n", b"data:b\n", b"data: x\ndata: y\n\n"),
+    *(b"data: a\n\n", b"data: \xf0\x9f\x98\x80\n\n", b"data:b\n", b"data: x\rdata: y\n\n"),
     *(b"id: 7\n", b"event: e\n", b"retry: 5\n", b": c\n", b"error: {}\n", b"data: \xff\n\n"),
     *(b"data", b":", b" ", b"\n", b"\r", b"\r\n", b"\0", b"\xef\xbb\xbf"),
 ]
@@ -122,6 +122,7 @@ def test_any_stream_means_what_the_book_says_however_it_is_cut(
 ) -> None:
     data = b"".join(parts)
     assert decoded(parts) == by_the_book(data)
+    assert decoded([b"\n", *parts]) == by_the_book(b"\n" + data)  # from the first byte on fast
     assert decoded(random_cuts(data, rng)) == by_the_book(data)
 
 
@@ -176,8 +177,8 @@ def test_the_frames_before_a_refused_event_are_not_lost() -> None:
 def test_finished_events_do_not_count_against_the_bound() -> None:
     decoder = SseDecoder(max_event_bytes=100)
     for _ in range(50):
-        assert len(decoder.feed(b"data: 1\n")) == 0
-        assert len(decoder.feed(b"data: 2\n\ndata: 3\n\n")) == 2
+        assert len(decoder.feed(b"data: 1\nda")) == 0
+        assert len(decoder.feed(b"ta: 2\n\ndata: 3\n\n")) == 2
 
 
 # -- the encoder --------------------------------------------------------------------------------
