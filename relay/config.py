@@ -14,7 +14,8 @@ from typing import Any
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelayConfig:
     heartbeat_s: float = 15.0
-    """Silence on an event stream after which `: ping` is sent. Proxies cut idle streams at 30–60 s."""
+    """Silence on an event stream after which `: ping` is sent. Proxies cut idle streams at 30-60
+    s."""
     client_silence_s: float = 40.0
     """Silence after which a client gives a connection up: two heartbeats and a slow network."""
     lease_s: float = 10.0
@@ -22,13 +23,15 @@ class RelayConfig:
     renew_s: float = 3.0
     """Three renewals fit in a lease, so two may be lost."""
     check_s: float = 3.0
-    """The hub looks at the tail of every followed log this often: a lost last message leaves no jump."""
+    """The hub looks at the tail of every followed log this often: a lost last message leaves no
+    jump."""
     sweep_s: float = 5.0
     """How often the application looks for rows that need a repair."""
     take_over_s: float = 2.0
     """How often a worker looks for jobs whose worker fell silent (PROTOCOL 2)."""
     max_attempts: int = 3
-    """Runs of one job before it ends as failed/internal: a poisonous request must not go round for ever."""
+    """Runs of one job before it ends as failed/internal: a poisonous request must not go round for
+    ever."""
     flush_max_ms: float = 25.0
     """Longest time an event may wait for company under load. 0 turns the window off."""
     max_log_bytes: int = 2 * 1024 * 1024

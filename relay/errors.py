@@ -3,8 +3,9 @@
 RelayError
 ├── StoreUnavailable     Redis cannot be reached, or refuses for want of memory: try again later
 ├── RecordUnavailable    the application's database cannot be reached: try again later
-├── Fenced               another writer owns this response now: abort the upstream, write nothing more
-├── LogGone              the log is not (or no longer) in the store: ask the record
+├── Fenced               another writer owns this response now: abort the upstream, write nothing
+more ├── LogGone              the log is not (or no longer) in the store: ask the record
+├── ViewersFull          max_viewers_per_response is reached: one more viewer is refused
 ├── ProtocolViolation    a caller of ours broke a rule that PROTOCOL.md states: a bug, never retried
 └── UpstreamError        the provider or engine failed; carries the kind that viewers are told
 """
@@ -58,3 +59,7 @@ class UpstreamError(RelayError):
         self.message = message
         self.retryable = kind in RETRYABLE if retryable is None else retryable
         self.retry_after_s = retry_after_s
+
+
+class ViewersFull(RelayError):
+    """As many viewers as `max_viewers_per_response` allows follow this response already."""

@@ -1,8 +1,8 @@
 """Events (design §3, schema 1): what a log is made of.
 
 An event is made without a number (`seq` 0) and numbered when it is sent (PROTOCOL 3): until then
-neighbours may be merged, afterwards never. One event is one JSON object on one line, `type` first and
-`seq` second, which the store and the hub rely on to frame an event without parsing it.
+neighbours may be merged, afterwards never. One event is one JSON object on one line, `type` first
+and `seq` second, which the store and the hub rely on to frame an event without parsing it.
 """
 
 from __future__ import annotations
@@ -183,7 +183,8 @@ CONTENT: Final = (
     ToolCallInvalid,
     PartMeta,
 )
-"""Events that a person may have seen as part of the answer: once one is in the log, no second run."""
+"""Events that a person may have seen as part of the answer: once one is in the log, no second
+run."""
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(AnyEvent)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from relay.store.keys import new_response_id, shard_of
+from relay.store.folding import fold_log
+from relay.store.keys import is_response_id, new_response_id, shard_of
 from relay.store.memory import MemoryStore
 from relay.store.protocol import (
     Appended,
     Batch,
     Cancelled,
     Claim,
+    Claimed,
     Gone,
     Job,
     Lease,
@@ -28,6 +30,7 @@ __all__ = [
     "Batch",
     "Cancelled",
     "Claim",
+    "Claimed",
     "Gone",
     "Job",
     "Lease",
@@ -41,6 +44,8 @@ __all__ = [
     "Store",
     "Subscription",
     "Tail",
+    "fold_log",
+    "is_response_id",
     "new_response_id",
     "shard_of",
 ]

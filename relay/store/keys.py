@@ -1,8 +1,8 @@
 """The only module that knows the names of keys and channels (PROTOCOL 1).
 
-log, meta and viewers of a response and the job stream of its shard share one hash tag, so that every
-script that touches a job and its response stays in one slot of a cluster. The shard is part of the
-response id and is never recomputed: RELAY_SHARDS may change while responses live.
+log, meta and viewers of a response and the job stream of its shard share one hash tag, so that
+every script that touches a job and its response stays in one slot of a cluster. The shard is part
+of the response id and is never recomputed: RELAY_SHARDS may change while responses live.
 """
 
 from __future__ import annotations

@@ -13,13 +13,15 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from contextvars import Context
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import hiredis
-from redis.asyncio.connection import AbstractConnection, ConnectionPool
 from redis.exceptions import RedisError, ResponseError
 
 from relay.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from redis.asyncio.connection import AbstractConnection, ConnectionPool
 
 logger = logging.getLogger(__name__)
 

@@ -1,18 +1,20 @@
-"""What generate, hub and supervisor need of a store, and what it promises (PROTOCOL 1–9).
+"""What generate, hub and supervisor need of a store, and what it promises (PROTOCOL 1-9).
 
 Times that leave this protocol as numbers are milliseconds of the store's own clock unless a name
-says otherwise. Every call raises `StoreUnavailable` when the store cannot be reached; then nothing is
-known about whether it happened, and every call may be repeated.
+says otherwise. Every call raises `StoreUnavailable` when the store cannot be reached; then nothing
+is known about whether it happened, and every call may be repeated.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from relay.request import GenerationRequest
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from relay.request import GenerationRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +206,8 @@ class Store(Protocol):
         """
 
     async def renew(self, lease: Lease) -> Reply:
-        """OK (or CLOSED, while the end is being recorded) or FENCED. Keeps the job from going idle."""
+        """OK (or CLOSED, while the end is being recorded) or FENCED. Keeps the job from going
+        idle."""
 
     async def release(self, lease: Lease) -> bool:
         """Give a job without content back at once: another worker takes it without waiting.

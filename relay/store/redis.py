@@ -1,17 +1,16 @@
-"""The store on Redis or Valkey: every multi-step change is one script (PROTOCOL 1–9).
+"""The store on Redis or Valkey: every multi-step change is one script (PROTOCOL 1-9).
 
-Three connections a process: a lane for scripts, a lane for reads (a page of 256 KiB must not hold an
-append back), and one that blocks in XREADGROUP per shard, with no socket time-out, because redis-py
-takes a time-out there for a broken connection and retries for a minute.
+Three connections a process: a lane for scripts, a lane for reads (a page of 256 KiB must not hold
+an append back), and one that blocks in XREADGROUP per shard, with no socket time-out, because
+redis-py takes a time-out there for a broken connection and retries for a minute.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from redis.asyncio.connection import AbstractConnection, ConnectionPool
@@ -19,10 +18,8 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 
-from relay.config import RelayConfig
 from relay.errors import StoreUnavailable
 from relay.events import Created, encode_event
-from relay.request import GenerationRequest
 from relay.store import keys, scripts
 from relay.store.lane import Command, Lane
 from relay.store.protocol import (
@@ -38,8 +35,14 @@ from relay.store.protocol import (
     Subscription,
     Tail,
 )
-from relay.store.scripts import Script
 from relay.store.subscription import RedisSubscription
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from relay.config import RelayConfig
+    from relay.request import GenerationRequest
+    from relay.store.scripts import Script
 
 PING_S: Final = 1.0
 DAY_MS: Final = 86_400_000
@@ -344,9 +347,7 @@ class RedisStore:
         found: list[Tail | None] = []
         for future in futures:
             epoch, seq, state = await future
-            found.append(
-                None if seq is None else Tail(int(epoch), int(seq), state == b"ended")
-            )
+            found.append(None if seq is None else Tail(int(epoch), int(seq), state == b"ended"))
         return found
 
     async def subscribe(self, shards: Sequence[int]) -> Subscription:
@@ -377,9 +378,7 @@ class RedisStore:
 
     async def workers(self, shard: int, within_s: float) -> int:
         try:
-            rows = await self._reads.send(
-                ("XINFO", "CONSUMERS", keys.jobs(shard), keys.GROUP)
-            )
+            rows = await self._reads.send(("XINFO", "CONSUMERS", keys.jobs(shard), keys.GROUP))
         except ResponseError:
             return 0
         idle = [row[row.index(b"idle") + 1] for row in rows]
@@ -396,9 +395,7 @@ class RedisStore:
 
 def _jobs(shard: int, entries: list[Any]) -> list[Job]:
     # An entry deleted since it was pending comes without fields.
-    return [
-        Job(shard, entry[0].decode(), entry[1][1].decode()) for entry in entries if entry[1]
-    ]
+    return [Job(shard, entry[0].decode(), entry[1][1].decode()) for entry in entries if entry[1]]
 
 
 def _reply(lease: Lease, reply: list[Any]) -> Reply:
@@ -413,5 +410,3 @@ def _refused(error: ResponseError) -> Reply | Exception:
     if str(error).startswith("OOM"):
         return Reply(Appended.FULL)
     return StoreUnavailable(f"append: {error}")
-
-

@@ -1,8 +1,8 @@
 """The Lua scripts, loaded from `lua/`, and how each is called.
 
 A flag line is put before each source: under `maxmemory` with noeviction a script without
-`allow-oom` is refused, which is right for what makes logs longer (create, append) and wrong for what
-ends them (PROTOCOL 3).
+`allow-oom` is refused, which is right for what makes logs longer (create, append) and wrong for
+what ends them (PROTOCOL 3).
 """
 
 from __future__ import annotations

@@ -11,16 +11,19 @@ import asyncio
 import logging
 import math
 import random
-from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from redis.asyncio.connection import AbstractConnection, ConnectionPool
 from redis.exceptions import RedisError
 
 from relay.errors import StoreUnavailable
 from relay.store import keys
 from relay.store.protocol import Gone, Lost, Message, Published, Stopped
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from redis.asyncio.connection import AbstractConnection, ConnectionPool
 
 logger = logging.getLogger(__name__)
 
@@ -109,9 +112,7 @@ class RedisSubscription:
             async with silent:
                 while True:
                     silent.reschedule(loop.time() + SILENCE_S)
-                    reply = await connection.read_response(
-                        disable_decoding=True, timeout=math.inf
-                    )
+                    reply = await connection.read_response(disable_decoding=True, timeout=math.inf)
                     kind = reply[0]
                     if kind == b"message":
                         yield self._read(reply[1], reply[2])

@@ -1,0 +1,114 @@
+"""Unbroken's relay: resumable, stoppable streams of language-model answers over Redis. No Django.
+
+This is the only door: applications import from here, and from nowhere below.
+"""
+
+from __future__ import annotations
+
+from relay.config import ModelConfig, RelayConfig
+from relay.errors import (
+    Fenced,
+    LogGone,
+    RecordUnavailable,
+    RelayError,
+    StoreUnavailable,
+    UpstreamError,
+    ViewersFull,
+)
+from relay.events import (
+    Created,
+    Ended,
+    Event,
+    TextDelta,
+    UsageCount,
+    decode_event,
+    encode_event,
+)
+from relay.fold import Snapshot, apply, ended_event, fold, text_sha256
+from relay.follow import View, follow, snapshot_frame, wait_ended
+from relay.generate import End, Outcome, Record, Records, conclude, ended
+from relay.generate.end import WALL_CLOCK, WORKER_LOST
+from relay.generate.run import now_rfc3339
+from relay.hub import Hub
+from relay.metrics import COUNTERS
+from relay.request import Disconnect, GenerationRequest
+from relay.states import (
+    TERMINAL,
+    ErrorKind,
+    FinishReason,
+    Interruption,
+    Shortfall,
+    Status,
+    StopReason,
+)
+from relay.store import (
+    Cancelled,
+    MemoryStore,
+    RedisStore,
+    Store,
+    fold_log,
+    is_response_id,
+    new_response_id,
+    shard_of,
+)
+from relay.supervisor import Supervisor
+from relay.wire.sse import Frame, encode_frame
+
+__all__ = [
+    "COUNTERS",
+    "TERMINAL",
+    "WALL_CLOCK",
+    "WORKER_LOST",
+    "Cancelled",
+    "Created",
+    "Disconnect",
+    "End",
+    "Ended",
+    "ErrorKind",
+    "Event",
+    "Fenced",
+    "FinishReason",
+    "Frame",
+    "GenerationRequest",
+    "Hub",
+    "Interruption",
+    "LogGone",
+    "MemoryStore",
+    "ModelConfig",
+    "Outcome",
+    "Record",
+    "RecordUnavailable",
+    "Records",
+    "RedisStore",
+    "RelayConfig",
+    "RelayError",
+    "Shortfall",
+    "Snapshot",
+    "Status",
+    "StopReason",
+    "Store",
+    "StoreUnavailable",
+    "Supervisor",
+    "TextDelta",
+    "UpstreamError",
+    "UsageCount",
+    "View",
+    "ViewersFull",
+    "apply",
+    "conclude",
+    "decode_event",
+    "encode_event",
+    "encode_frame",
+    "ended",
+    "ended_event",
+    "fold",
+    "fold_log",
+    "follow",
+    "is_response_id",
+    "new_response_id",
+    "now_rfc3339",
+    "shard_of",
+    "snapshot_frame",
+    "text_sha256",
+    "wait_ended",
+]

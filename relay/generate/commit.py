@@ -1,0 +1,272 @@
+"""Group commit: what arrives while an append is on its way is merged into the next (PROTOCOL 3).
+
+There is no flush timer in a quiet process: the first event goes at once. One pipeline is in flight
+per process, and at its return every response with unsent events is in the next one, so a busy
+process sends fewer, larger appends by itself. Only when the event loop's thread is nearly used up
+does a window open, up to `flush_max_ms`, that trades latency nobody would get anyway for CPU.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from hashlib import sha256
+from typing import Final, Protocol
+
+from relay.coalesce import Coalescer
+
+from relay import events as ev
+from relay.errors import Fenced
+from relay.metrics import COUNTERS
+from relay.store import Appended, Batch, Lease, Reply, Store
+
+BUSY_FROM: Final = 0.35
+BUSY_FULL: Final = 0.65
+"""Shares of one core this thread used of late between which the window opens. The store and the
+kernel take their part of the machine too, so the thread itself rarely gets past 0.75."""
+GAUGE_S: Final = 0.2
+RETRY_S: Final = (0.05, 1.0)
+"""First and longest pause before a batch of unknown outcome is sent again."""
+
+
+class Owner(Protocol):
+    """The generation that a writer writes for. All calls are synchronous and must not raise."""
+
+    def stop(self, reason: str) -> None: ...
+    def fenced(self) -> None: ...
+    def full(self) -> None: ...
+
+
+class Writer:
+    """The one writer of one response: numbers events, keeps them until the ack, sends them in
+    order.
+
+    A sent event is immutable; merging touches only unsent ones. At most one append is in flight.
+    """
+
+    def __init__(self, committer: Committer, owner: Owner, lease: Lease, next_seq: int) -> None:
+        self.lease = lease
+        self.heard_s = time.monotonic()
+        """When the store last confirmed this lease."""
+        self.has_content = False
+        self.output_tokens = 0
+        self.first_token_at_s: float | None = None
+        self.usage: ev.UsageCount | None = None
+        self.queued = False
+        self._committer = committer
+        self._owner = owner
+        self._unsent = Coalescer()
+        self._first_seq = next_seq
+        self._sent: list[bytes] = []
+        self._acked_seq = next_seq - 1
+        self._batch_content = False
+        self._in_flight = False
+        self._hash = sha256()
+        self._hash_before = self._hash
+        self._refuses = False
+        self._lost = False
+        self._failures = 0
+        self._idle: asyncio.Future[None] | None = None
+
+    @property
+    def next_seq(self) -> int:
+        return self._first_seq + len(self._sent)
+
+    @property
+    def text_sha256(self) -> str:
+        return self._hash.hexdigest()
+
+    def add(self, events: list[ev.Event]) -> None:
+        """Take the upstream's next events. After `full` or `refuse` they are dropped."""
+        if self._refuses or not events:
+            return
+        for event in events:
+            if isinstance(event, ev.CONTENT):
+                self.output_tokens += 1
+            elif isinstance(event, ev.Usage):
+                self.usage = event.count()
+        first = False
+        if self.output_tokens and self.first_token_at_s is None:
+            self.first_token_at_s = time.time()
+            first = True
+        self._unsent.add(events)
+        if not self._in_flight:
+            self._committer.mark(self, urgent=first)
+
+    def refuse(self) -> None:
+        """Take no more: the generation is over, what was added before is still written."""
+        self._refuses = True
+
+    async def drained(self) -> None:
+        """Wait until nothing is unsent and nothing in flight. Never raises StoreUnavailable."""
+        while self._in_flight or self.queued or (self._unsent.pending and not self._lost):
+            if not self._in_flight and not self.queued:
+                self._committer.mark(self)
+            self._idle = asyncio.get_running_loop().create_future()
+            await self._idle
+
+    def closing_batch(self, end: bytes) -> Batch:
+        """What a close sends: anything unacknowledged and the numbered `ended`."""
+        unacked = self._sent[self._acked_seq + 1 - self._first_seq :]
+        return Batch(self.lease, self._acked_seq + 1, [*unacked, end], self._batch_content)
+
+    def rewind(self, tail_seq: int) -> None:
+        """A close found the log behind: send again from there. Raises Fenced if that is gone."""
+        if tail_seq < self._first_seq - 1:
+            raise Fenced(self.lease.response_id)
+        self._acked_seq = tail_seq
+
+    # -- called by the committer ----------------------------------------------------------------
+    def next_batch(self) -> Batch | None:
+        """The unacknowledged events again, else the next unsent ones. None when there are none."""
+        self.queued = False
+        if self._lost:
+            self._rest()
+            return None
+        events = self._sent[self._acked_seq + 1 - self._first_seq :]
+        if not events:
+            if not self._unsent.pending:
+                self._rest()
+                return None
+            taken = self._unsent.take(self.next_seq)
+            events = taken.events
+            self._batch_content = taken.has_content
+            if taken.text:
+                self._hash_before = self._hash.copy()
+                self._hash.update(taken.text.encode())
+            self._sent += events
+            COUNTERS.events_appended += len(events)
+        self._in_flight = True
+        COUNTERS.appends += 1
+        return Batch(self.lease, self._acked_seq + 1, events, self._batch_content)
+
+    def settle(self, answer: Reply | Exception) -> None:
+        self._in_flight = False
+        if isinstance(answer, Exception):
+            self._failures += 1
+            pause_s = min(RETRY_S[1], RETRY_S[0] * 2 ** min(self._failures, 10))
+            self.queued = True
+            self._committer.mark_later(self, pause_s * random.uniform(0.5, 1.0))  # noqa: S311
+            return
+        self._failures = 0
+        if answer.outcome is Appended.FENCED or answer.outcome is Appended.CLOSED:
+            self._lose()
+            return
+        self.heard_s = time.monotonic()
+        if answer.outcome is Appended.FULL:
+            self._drop_unacked()
+            self._owner.full()
+        elif answer.seq < self._first_seq - 1:
+            # The log is behind what this writer can send again: another history.
+            self._lose()
+            return
+        else:
+            self._acked_seq = answer.seq
+            if self._batch_content:
+                self.has_content = True
+        if answer.stop_reason:
+            self._owner.stop(answer.stop_reason)
+        if self._unsent.pending or self._acked_seq + 1 < self.next_seq:
+            self._committer.mark(self)
+        else:
+            self._rest()
+
+    def give_up(self) -> None:
+        """Write nothing more: the lease is over, or somebody else has it."""
+        self._lost = self._refuses = True
+        self._rest()
+
+    def _lose(self) -> None:
+        COUNTERS.fenced += 1
+        self.give_up()
+        self._owner.fenced()
+
+    def _drop_unacked(self) -> None:
+        del self._sent[self._acked_seq + 1 - self._first_seq :]
+        self._hash = self._hash_before
+        self._unsent = Coalescer()
+        self._batch_content = False
+        self._refuses = True
+
+    def _rest(self) -> None:
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
+
+
+class LoadGauge:
+    """How much of one core this thread used of late, and the window that follows from it."""
+
+    def __init__(self, flush_max_ms: float) -> None:
+        self._max_s = flush_max_ms / 1000
+        self._wall_s = time.perf_counter()
+        self._cpu_s = time.thread_time()
+        self._window_s = 0.0
+
+    def window_s(self) -> float:
+        wall_s = time.perf_counter()
+        span_s = wall_s - self._wall_s
+        if span_s >= GAUGE_S:
+            cpu_s = time.thread_time()
+            busy = (cpu_s - self._cpu_s) / span_s
+            self._wall_s, self._cpu_s = wall_s, cpu_s
+            share = min(1.0, max(0.0, (busy - BUSY_FROM) / (BUSY_FULL - BUSY_FROM)))
+            self._window_s = share * self._max_s
+        return self._window_s
+
+
+class Committer:
+    """Sends the batches of all writers of a process, one pipeline at a time."""
+
+    def __init__(self, store: Store, flush_max_ms: float) -> None:
+        self._store = store
+        self._gauge = LoadGauge(flush_max_ms)
+        self._dirty: list[Writer] = []
+        self._urgent = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def mark(self, writer: Writer, *, urgent: bool = False) -> None:
+        """This writer has something to send. `urgent`: its first token, which waits for no
+        window."""
+        self._urgent |= urgent
+        if not writer.queued:
+            writer.queued = True
+            self._dirty.append(writer)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def mark_later(self, writer: Writer, pause_s: float) -> None:
+        asyncio.get_running_loop().call_later(pause_s, self._mark_again, writer)
+
+    def _mark_again(self, writer: Writer) -> None:
+        writer.queued = False
+        self.mark(writer)
+
+    async def run(self) -> None:
+        """Until cancelled; a pipeline on its way is finished first."""
+        loop = asyncio.get_running_loop()
+        while True:
+            if not self._dirty:
+                self._waiter = loop.create_future()
+                await self._waiter
+            window_s = self._gauge.window_s()
+            if window_s > 0.001 and not self._urgent:
+                await asyncio.sleep(window_s)
+            self._urgent = False
+            writers, self._dirty = self._dirty, []
+            await asyncio.shield(self._flush(writers))
+
+    async def _flush(self, writers: list[Writer]) -> None:
+        sending: list[Writer] = []
+        batches: list[Batch] = []
+        for writer in writers:
+            batch = writer.next_batch()
+            if batch is not None:
+                sending.append(writer)
+                batches.append(batch)
+        if not batches:
+            return
+        COUNTERS.flushes += 1
+        answers = await self._store.append(batches)
+        for writer, answer in zip(sending, answers, strict=True):
+            writer.settle(answer)

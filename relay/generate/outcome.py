@@ -1,0 +1,72 @@
+"""What the application is told of an ended response, and what relay asks of it (PROTOCOL 8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from relay.errors import LogGone
+from relay.store import Store, fold_log
+
+if TYPE_CHECKING:
+    from relay.fold import Snapshot
+    from relay.request import GenerationRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The application's word on a response. It wins over any log."""
+
+    final: bool
+    """The row has an end already, or there is no such row."""
+    request: GenerationRequest | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """An ended response, ready to be recorded."""
+
+    response_id: str
+    snapshot: Snapshot
+    """The fold of the whole log; it has ended."""
+    counted_output_tokens: int | None = None
+    """Our own count of the upstream's deltas; None when nobody here generated them."""
+    delivered_seq: int = 0
+    """Highest seq known to have been handed to a socket, at this moment."""
+    worker: str = ""
+
+
+class Records(Protocol):
+    """Implemented by the application."""
+
+    async def load(self, response_id: str) -> Record:
+        """Raises RecordUnavailable when the database cannot be reached."""
+
+    async def finalize(self, outcome: Outcome) -> None:
+        """Write the end in one transaction, unless the row is final already. Safe to repeat.
+
+        Raises RecordUnavailable when the database cannot be reached.
+        """
+
+
+async def conclude(
+    store: Store,
+    response_id: str,
+    *,
+    counted_output_tokens: int | None = None,
+    worker: str = "",
+) -> Outcome:
+    """Fold an ended log into an outcome.
+
+    Raises LogGone when there is no log, or one that has not ended; StoreUnavailable.
+    """
+    folded = await fold_log(store, response_id)
+    if folded is None or not folded[0].ended:
+        raise LogGone(response_id)
+    return Outcome(
+        response_id=response_id,
+        snapshot=folded[0],
+        counted_output_tokens=counted_output_tokens,
+        delivered_seq=await store.delivered(response_id),
+        worker=worker,
+    )

@@ -1,0 +1,203 @@
+"""Running one generation: a stop cancels the reader of the upstream, never the writer of the log.
+
+The reader task copies events from the upstream to the writer. Whoever wants the generation to end
+decides first (`stop`, `interrupt`, the wall clock …) and then cancels the reader; leaving the
+upstream's context closes its connection, and only after that is the end written. So `cancelled` in
+the log means that nobody generates any more (law 7), and the first decision is the one recorded
+(law 3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextvars import Context
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, Protocol
+
+from relay import events as ev
+from relay.errors import Fenced, StoreUnavailable, UpstreamError
+from relay.events import encode_event
+from relay.generate.commit import Committer, Writer
+from relay.generate.end import CRASHED, LOG_LIMIT, SHUTDOWN, WALL_CLOCK, End, ended
+from relay.store import Appended, Lease, Store
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
+
+    from relay.config import ModelConfig, RelayConfig
+    from relay.request import GenerationRequest
+
+logger = logging.getLogger(__name__)
+
+CLOSE_RETRY_S: Final = 0.5
+
+
+class Finish(Protocol):
+    @property
+    def finish_reason(self) -> str | None: ...
+
+
+class Call(Protocol):
+    """An opened upstream: its events, then why it finished."""
+
+    finish: Finish | None
+
+    def __aiter__(self) -> AsyncIterator[list[ev.Event]]: ...
+
+
+class Upstream(Protocol):
+    def open(
+        self, request: GenerationRequest, model: ModelConfig
+    ) -> AbstractAsyncContextManager[Call]:
+        """Leaving the context closes the connection, at the latest one second later."""
+
+
+class Generation:
+    """One run of one response by the holder of its lease."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        committer: Committer,
+        upstream: Upstream,
+        config: RelayConfig,
+        request: GenerationRequest,
+        model: ModelConfig,
+        lease: Lease,
+        next_seq: int,
+    ) -> None:
+        self.writer = Writer(committer, self, lease, next_seq)
+        self._store = store
+        self._upstream = upstream
+        self._request = request
+        self._model = model
+        self._total_s = model.total_s or config.total_s
+        self._reader: asyncio.Task[End] | None = None
+        self._decided: End | None = None
+        self._fenced = False
+        self._released = False
+
+    def __repr__(self) -> str:
+        return f"<Generation {self._request.response_id} epoch {self.writer.lease.epoch}>"
+
+    # -- wishes; each may come at any time, the first one counts ----------------------------------
+    def stop(self, reason: str) -> None:
+        """A person's stop, or abandonment: ends as `cancelled` once the upstream is closed."""
+        self._decide(End.cancelled(reason))
+
+    def interrupt(self) -> None:
+        """This worker is going away."""
+        self._decide(SHUTDOWN)
+
+    def release(self) -> None:
+        """This worker is going away and no content is in the log: abort, write no end."""
+        self._released = True
+        self._abort()
+
+    def fenced(self) -> None:
+        """Somebody else owns the response now: abort and write nothing more."""
+        self._fenced = True
+        self.writer.give_up()
+        self._abort()
+
+    def full(self) -> None:
+        self._decide(LOG_LIMIT)
+
+    def _decide(self, end: End) -> None:
+        if self._decided is None:
+            self._decided = end
+        self._abort()
+
+    def _abort(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.cancel()
+
+    # -- the run ----------------------------------------------------------------------------------
+    async def run(self) -> bool:
+        """Generate and write the one end. False: released without one.
+
+        Raises Fenced, having closed the upstream and written nothing more.
+        """
+        if self._decided is None and not self._fenced and not self._released:
+            await self._read()
+        self.writer.refuse()
+        await self.writer.drained()
+        if self._fenced:
+            raise Fenced(self._request.response_id)
+        if self._decided is None:
+            if await self._store.release(self.writer.lease):
+                return False
+            self._decided = SHUTDOWN  # a token came in at the last moment, or a stop did
+        await self._close(self._decided)
+        return True
+
+    async def _read(self) -> None:
+        self._reader = asyncio.get_running_loop().create_task(
+            self._copy(), name=f"relay copy {self._request.response_id}", context=Context()
+        )
+        done, _ = await asyncio.wait([self._reader], timeout=self._left_s())
+        if not done:
+            self._decide(WALL_CLOCK)
+            await asyncio.wait([self._reader])
+        if self._decided is None and not self._reader.cancelled():
+            self._decided = self._outcome_of(self._reader)
+
+    def _left_s(self) -> float:
+        created = datetime.fromisoformat(self._request.created_at)
+        return max(0.0, self._total_s - (datetime.now(UTC) - created).total_seconds())
+
+    async def _copy(self) -> End:
+        async with self._upstream.open(self._request, self._model) as call:
+            async for events in call:
+                self.writer.add(events)
+        return End.finished(call.finish.finish_reason if call.finish else None)
+
+    def _outcome_of(self, reader: asyncio.Task[End]) -> End:
+        error = reader.exception()
+        if error is None:
+            return reader.result()
+        if isinstance(error, UpstreamError):
+            return End.of_upstream_error(error)
+        logger.error("generation %s crashed", self._request.response_id, exc_info=error)
+        return CRASHED
+
+    async def _close(self, end: End) -> None:
+        """Write the end; repeat until the store answers or says that we are not the writer."""
+        writer = self.writer
+        usage = writer.usage or ev.UsageCount(output_tokens=writer.output_tokens, source="counted")
+        first_s = writer.first_token_at_s
+        event = ended(
+            end,
+            epoch=writer.lease.epoch,
+            text_sha256=writer.text_sha256,
+            usage=usage,
+            first_token_at=_rfc3339(first_s) if first_s else None,
+            at=now_rfc3339(),
+        )
+        data = encode_event(event, writer.next_seq)
+        while True:
+            try:
+                reply = await self._store.close(writer.closing_batch(data))
+            except StoreUnavailable:
+                await asyncio.sleep(CLOSE_RETRY_S)
+                if self._fenced:
+                    raise Fenced(self._request.response_id) from None
+                continue
+            if reply.outcome is Appended.FENCED:
+                raise Fenced(self._request.response_id)
+            if reply.outcome is Appended.GAP:
+                writer.rewind(reply.seq)
+                continue
+            return
+
+
+def now_rfc3339() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _rfc3339(time_s: float) -> str:
+    at = datetime.fromtimestamp(time_s, UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

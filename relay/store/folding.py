@@ -1,0 +1,34 @@
+"""A whole log read page by page and folded: what a snapshot and a record are made from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from relay.events import decode_event
+from relay.fold import Folder, Snapshot
+
+if TYPE_CHECKING:
+    from relay.store.protocol import Store
+
+
+async def fold_log(store: Store, response_id: str) -> tuple[Snapshot, int] | None:
+    """The fold of a log up to its tail, with the epoch of its last entry. None: no log.
+
+    Reading is not atomic over pages; the cursor (epoch, seq) of each read proves that the next page
+    belongs to the same history, else the fold starts again.
+    """
+    while True:
+        folder = Folder()
+        seq, epoch = 0, 0
+        while True:
+            page = await store.read(response_id, after=seq, epoch=epoch or None)
+            if page is None:
+                return None
+            if not page.valid:
+                break
+            for event, writer in zip(page.events, page.epochs, strict=True):
+                folder.apply(decode_event(event), writer)
+            if page.events:
+                seq, epoch = seq + len(page.events), page.epochs[-1]
+            if seq >= page.tail.seq:
+                return folder.snapshot(), epoch

@@ -1,0 +1,355 @@
+"""Who runs jobs: the same code as a background task of a web process and as a worker (PROTOCOL 2,
+6, 9).
+
+One task per job: claim, ask the record, run or close, fold, finalize, ack, in that order, so that
+whatever dies before the ack is handed out again and every step is safe to repeat. Beside them three
+loops: new jobs, jobs of workers that fell silent, and renewals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import socket
+import time
+import uuid
+from contextlib import suppress
+from contextvars import Context
+from typing import TYPE_CHECKING, Any, Final
+
+from relay.errors import (
+    Fenced,
+    LogGone,
+    ProtocolViolation,
+    RecordUnavailable,
+    StoreUnavailable,
+)
+from relay.events import encode_event
+from relay.fold import text_sha256
+from relay.generate import Committer, End, Generation, Outcome, Record, Records, conclude, ended
+from relay.generate.end import end_of_take_over
+from relay.generate.run import Upstream, now_rfc3339
+from relay.metrics import COUNTERS
+from relay.states import ErrorKind, StopReason
+from relay.store import (
+    Appended,
+    Batch,
+    Claim,
+    Claimed,
+    Job,
+    Lease,
+    Reply,
+    Store,
+    fold_log,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+    from relay.config import ModelConfig, RelayConfig
+    from relay.hub import Hub
+
+logger = logging.getLogger(__name__)
+
+TAKE_S: Final = 1.0
+"""How long one blocking read for jobs lasts; also how soon a drain is noticed."""
+TAKE_MAX: Final = 100
+"""Jobs per read when a worker has no limit of its own."""
+RETRY_MAX_S: Final = 5.0
+
+
+class Run:
+    """One job in this process, from before its claim until its ack."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.lease: Lease | None = None
+        self.heard_s = time.monotonic()
+        self.generation: Generation | None = None
+        self.stop_reason: str | None = None
+
+    def stop(self, reason: str) -> None:
+        """A stop may come before there is anything to stop: it is kept."""
+        self.stop_reason = self.stop_reason or reason
+        if self.generation is not None:
+            self.generation.stop(reason)
+
+    def heard(self) -> None:
+        self.heard_s = time.monotonic()
+        if self.generation is not None:
+            self.generation.writer.heard_s = self.heard_s
+
+    def last_heard_s(self) -> float:
+        writer_s = self.generation.writer.heard_s if self.generation is not None else 0.0
+        return max(self.heard_s, writer_s)
+
+
+class Supervisor:
+    """Takes jobs, runs them, and takes over from workers that died. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        store: Store,
+        hub: Hub,
+        records: Records,
+        models: Callable[[], Mapping[str, ModelConfig]],
+        config: RelayConfig,
+        *,
+        upstream: Upstream,
+        shards: Sequence[int] = (0,),
+        worker: str | None = None,
+    ) -> None:
+        self.worker = worker or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+        self._store = store
+        self._hub = hub
+        self._records = records
+        self._models = models
+        self._upstream = upstream
+        self._config = config
+        self._shards = shards
+        self._committer = Committer(store, config.flush_max_ms)
+        self._runs: dict[str, Run] = {}
+        self._jobs: set[asyncio.Task[None]] = set()
+        self._loops: list[asyncio.Task[None]] = []
+        self._draining = False
+
+    def __repr__(self) -> str:
+        state = "draining" if self._draining else "taking jobs"
+        return f"<Supervisor {self.worker} [Running: {len(self._runs)} | {state}]>"
+
+    @property
+    def running(self) -> int:
+        return len(self._runs)
+
+    def start(self) -> None:
+        self._hub.start()
+        self._hub.hear_stops(self._on_stop)
+        work: list[Coroutine[Any, Any, None]] = [self._committer.run(), self._renew_all()]
+        for shard in self._shards:
+            work += [self._take_jobs(shard), self._take_over_jobs(shard)]
+        loop = asyncio.get_running_loop()
+        self._loops = [
+            loop.create_task(one, name="relay supervisor", context=Context()) for one in work
+        ]
+
+    async def drain(self) -> None:
+        """Stop claiming, let jobs finish for drain_s, then release or interrupt the rest."""
+        self._draining = True
+        if self._jobs:
+            await asyncio.wait(self._jobs, timeout=self._config.drain_s)
+        for run in self._runs.values():
+            if run.generation is not None:
+                if run.generation.writer.has_content:
+                    run.generation.interrupt()
+                else:
+                    run.generation.release()
+        if self._jobs:
+            await asyncio.wait(self._jobs, timeout=self._config.lease_s)
+
+    async def aclose(self) -> None:
+        """End at once. What is still running is taken over by another worker after its lease."""
+        self._draining = True
+        for task in [*self._loops, *self._jobs]:
+            task.cancel()
+        await asyncio.gather(*self._loops, *self._jobs, return_exceptions=True)
+
+    # -- loops ------------------------------------------------------------------------------------
+    def _free(self) -> int:
+        limit = self._config.max_generations_per_worker
+        return TAKE_MAX if not limit else max(0, limit - len(self._runs))
+
+    async def _take_jobs(self, shard: int) -> None:
+        failures = 0
+        while not self._draining:
+            if not self._free():
+                await asyncio.wait(self._jobs, return_when=asyncio.FIRST_COMPLETED)
+                continue
+            try:
+                jobs = await self._store.take(shard, self.worker, self._free(), TAKE_S)
+                failures = 0
+            except StoreUnavailable as error:
+                failures += 1
+                if failures == 1:
+                    logger.warning("no jobs from the store: %s", error)
+                await _pause(failures)
+                continue
+            for job in jobs:
+                self._spawn(job)
+
+    async def _take_over_jobs(self, shard: int) -> None:
+        while not self._draining:
+            await asyncio.sleep(self._config.take_over_s * random.uniform(0.8, 1.0))  # noqa: S311
+            # Takeovers that only close need no free slot, so this asks for jobs regardless.
+            with suppress(StoreUnavailable):
+                idle_s = self._config.lease_s
+                for job in await self._store.reclaim(shard, self.worker, TAKE_MAX, idle_s):
+                    self._spawn(job)
+
+    def _spawn(self, job: Job) -> None:
+        if job.response_id in self._runs:
+            return  # our own job came back: its renewals go on, so this is a late hand-out
+        run = self._runs[job.response_id] = Run(job)
+        task = asyncio.get_running_loop().create_task(
+            self._job(run), name=f"relay job {job.response_id}", context=Context()
+        )
+        self._jobs.add(task)
+        task.add_done_callback(self._jobs.discard)
+
+    def _on_stop(self, response_id: str, reason: str) -> None:
+        if run := self._runs.get(response_id):
+            run.stop(reason)
+
+    async def _renew_all(self) -> None:
+        while True:
+            await asyncio.sleep(self._config.renew_s)
+            runs = [run for run in self._runs.values() if run.lease is not None]
+            answers = await asyncio.gather(
+                *(self._store.renew(run.lease) for run in runs if run.lease is not None),
+                return_exceptions=True,
+            )
+            for run, answer in zip(runs, answers, strict=True):
+                self._renewed(run, answer)
+
+    def _renewed(self, run: Run, answer: Reply | BaseException) -> None:
+        if isinstance(answer, BaseException):
+            if not isinstance(answer, StoreUnavailable):
+                raise answer
+            # Nobody confirmed this lease for its whole length: by the store's clock it is over, or
+            # will be when the store comes back. Stop paying for words that cannot be written.
+            silent_s = time.monotonic() - run.last_heard_s()
+            if run.generation is not None and silent_s > self._config.lease_s:
+                run.generation.fenced()
+            return
+        if answer.outcome is Appended.FENCED:
+            if run.generation is not None:
+                run.generation.fenced()
+            return
+        run.heard()
+        if answer.stop_reason:
+            run.stop(answer.stop_reason)
+        elif answer.abandoned:
+            run.stop(StopReason.ABANDONED)
+
+    # -- one job ----------------------------------------------------------------------------------
+    async def _job(self, run: Run) -> None:
+        rid = run.job.response_id
+        try:
+            await self._serve(run)
+        except (StoreUnavailable, LogGone) as error:
+            logger.warning("job %s is left for later: %s", rid, error)
+        except Fenced:
+            logger.warning("job %s belongs to another worker now", rid)
+        except Exception:
+            # A job's outer edge: the job stays pending, so another attempt or worker ends it.
+            logger.exception("job %s failed", rid)
+        finally:
+            del self._runs[rid]
+
+    async def _serve(self, run: Run) -> None:
+        job = run.job
+        claim = await self._store.claim(job, self.worker, at=now_rfc3339())
+        match claim.outcome:
+            case Claimed.BUSY:
+                return
+            case Claimed.GONE:
+                await self._store.ack(job)
+                return
+            case Claimed.CLOSED:
+                run.lease = claim.lease
+                await self._record(run, None)
+                return
+            case Claimed.RUN | Claimed.TAKE_OVER:
+                pass
+        lease = claim.lease
+        if lease is None:
+            raise ProtocolViolation(f"a claim of {job.response_id} without a lease")
+        run.lease = lease
+        run.heard()
+        record = await self._load(run)
+        if record.final or record.request is None:
+            await self._store.retire(job.response_id)
+            await self._store.ack(job)
+            return
+        if claim.outcome is Claimed.TAKE_OVER:
+            COUNTERS.take_overs += 1
+            await self._end(lease, claim, end_of_take_over(claim))
+            await self._record(run, None)
+            return
+        model = self._models().get(record.request.model)
+        if model is None:
+            message = f"This server no longer has a model named {record.request.model!r}."
+            await self._end(lease, claim, End.failed(ErrorKind.NOT_FOUND, message))
+            await self._record(run, None)
+            return
+        generation = run.generation = Generation(
+            store=self._store,
+            committer=self._committer,
+            upstream=self._upstream,
+            config=self._config,
+            request=record.request,
+            model=model,
+            lease=lease,
+            next_seq=claim.seq + 1,
+        )
+        if run.stop_reason is not None:
+            generation.stop(run.stop_reason)
+        if self._draining:
+            generation.release()
+        if await generation.run():
+            await self._record(run, generation.writer.output_tokens)
+
+    async def _load(self, run: Run) -> Record:
+        failures = 0
+        while True:
+            try:
+                return await self._records.load(run.job.response_id)
+            except RecordUnavailable as error:
+                failures += 1
+                logger.warning("record of %s: %s", run.job.response_id, error)
+                await _pause(failures)
+                if time.monotonic() - run.heard_s > self._config.lease_s:
+                    raise Fenced(run.job.response_id) from error
+
+    async def _end(self, lease: Lease, claim: Claim, end: End) -> None:
+        """Close a log that nobody will write: its text so far is what its end must hash."""
+        folded = await fold_log(self._store, lease.response_id)
+        text = folded[0].text if folded else ""
+        event = ended(end, epoch=lease.epoch, text_sha256=text_sha256(text), at=now_rfc3339())
+        data = encode_event(event, claim.seq + 1)
+        reply = await self._store.close(Batch(lease, claim.seq + 1, [data], False))
+        if reply.outcome is Appended.FENCED:
+            raise Fenced(lease.response_id)
+
+    async def _record(self, run: Run, counted_output_tokens: int | None) -> None:
+        """Fold, finalize, ack; finalize is repeated until the database takes it."""
+        job = run.job
+        try:
+            outcome: Outcome = await conclude(
+                self._store,
+                job.response_id,
+                counted_output_tokens=counted_output_tokens,
+                worker=self.worker,
+            )
+        except LogGone:
+            await self._store.ack(job)
+            raise
+        failures = 0
+        while True:
+            try:
+                await self._records.finalize(outcome)
+                break
+            except RecordUnavailable as error:
+                failures += 1
+                logger.warning("finalize %s: %s", job.response_id, error)
+                await _pause(failures)
+        if not await self._store.ack(job):
+            logger.warning(
+                "log of %s is open again; its job will be claimed again", job.response_id
+            )
+
+
+async def _pause(failures: int) -> None:
+    longest_s = min(RETRY_MAX_S, 0.1 * 2 ** min(failures, 10))
+    await asyncio.sleep(longest_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter

@@ -1,0 +1,44 @@
+"""Both stores, and a writer that makes logs for tests that read them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from relay.config import RelayConfig
+from relay.hub import Hub
+from relay.store import MemoryStore, RedisStore, Store
+from tests.relay.scribe import Scribe
+
+# Short enough that a test may wait for it, long enough for a busy machine.
+CONFIG = RelayConfig(check_s=0.2, lease_s=5.0, renew_s=0.5, take_over_s=0.2)
+
+
+@pytest.fixture
+def config() -> RelayConfig:
+    return CONFIG
+
+
+@pytest.fixture(params=["memory", "redis"])
+async def store(request: pytest.FixtureRequest, config: RelayConfig) -> AsyncIterator[Store]:
+    made: Store
+    if request.param == "memory":
+        made = MemoryStore(config)
+    else:
+        made = RedisStore(request.getfixturevalue("redis_url"), config)
+    yield made
+    await made.aclose()
+
+
+@pytest.fixture
+async def hub(store: Store, config: RelayConfig) -> AsyncIterator[Hub]:
+    made = Hub(store, config)
+    made.start()
+    yield made
+    await made.aclose()
+
+
+@pytest.fixture
+def scribe(store: Store) -> Scribe:
+    return Scribe(store)

@@ -1,0 +1,78 @@
+"""A writer for tests: makes a response, claims it, and writes what it is told, batch by batch."""
+
+from __future__ import annotations
+
+from relay import events as ev
+from relay.fold import text_sha256
+from relay.generate import End, ended
+from relay.generate.run import now_rfc3339
+from relay.request import Disconnect, GenerationRequest
+from relay.store import Batch, Claimed, Lease, Reply, Store, new_response_id
+from tests.waiting import wait_until
+
+
+class Scribe:
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.rid = new_response_id()
+        self.lease: Lease | None = None
+        self.seq = 0
+        self.text = ""
+
+    def request(self, policy: Disconnect | None = None) -> GenerationRequest:
+        return GenerationRequest(
+            response_id=self.rid,
+            model="scripted",
+            messages=[{"role": "user", "content": "hello"}],
+            created_at=now_rfc3339(),
+            on_disconnect=policy or Disconnect(),
+        )
+
+    async def create(self, policy: Disconnect | None = None) -> None:
+        assert await self.store.create(self.request(policy), upstream_model="scripted-1")
+        self.seq = 1
+
+    async def claim(self, worker: str = "scribe") -> None:
+        async def jobs() -> list[object]:
+            return [
+                job
+                for job in await self.store.take(0, worker, 100, 0.01)
+                if job.response_id == self.rid
+            ]
+
+        job = (await wait_until(jobs, "the job to be handed out"))[0]
+        claim = await self.store.claim(job, worker, at=now_rfc3339())  # type: ignore[arg-type]
+        assert claim.outcome is Claimed.RUN
+        self.lease, self.seq = claim.lease, claim.seq
+
+    async def begin(self, policy: Disconnect | None = None) -> None:
+        await self.create(policy)
+        await self.claim()
+
+    async def say(self, *deltas: str) -> None:
+        """One append with one event per delta."""
+        assert self.lease is not None
+        events = [
+            ev.encode_event(ev.TextDelta(delta=delta), self.seq + 1 + i)
+            for i, delta in enumerate(deltas)
+        ]
+        (answer,) = await self.store.append([Batch(self.lease, self.seq + 1, events, True)])
+        assert isinstance(answer, Reply), answer
+        self.seq = answer.seq
+        self.text += "".join(deltas)
+
+    async def end(self, end: End | None = None) -> None:
+        assert self.lease is not None
+        event = ended(
+            end or End.finished("stop"),
+            epoch=self.lease.epoch,
+            text_sha256=text_sha256(self.text),
+            at=now_rfc3339(),
+        )
+        data = ev.encode_event(event, self.seq + 1)
+        reply = await self.store.close(Batch(self.lease, self.seq + 1, [data], False))
+        self.seq = reply.seq
+
+    async def ack(self) -> bool:
+        assert self.lease is not None
+        return await self.store.ack(self.lease.job)
