@@ -1,0 +1,22 @@
+"""How the project joins Django: its checks, and how its static files are named."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+from django.contrib.staticfiles.storage import ManifestStaticFilesStorage
+
+
+class ChatappConfig(AppConfig):
+    name = "chatapp"
+    verbose_name = "Unbroken"
+
+    def ready(self) -> None:
+        from chatapp import checks
+
+        checks.register_all()
+
+
+class ModuleManifestStorage(ManifestStaticFilesStorage):
+    """Hashed names, also in the import statements of our ES modules."""
+
+    support_js_module_import_aggregation = True

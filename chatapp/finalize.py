@@ -1,0 +1,113 @@
+"""How an ended response becomes a record, once (PROTOCOL 8): what the supervisor asks of us.
+
+`finalize` is one transaction and safe to repeat: a row that is final is never written again, so the
+worker that ended a response, one that took over, and a repair may all call it.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from channels.db import database_sync_to_async
+from django.db import InterfaceError, OperationalError, transaction
+from django.db.models import Case, F, TextField, Value, When
+from django.utils import timezone
+
+from chatapp import audit
+from chatapp.models import Chat, Message, Response
+from relay import GenerationRequest, Outcome, Record, RecordUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def database_errors() -> Iterator[None]:
+    """Translate "the database is away" into relay's word for it; everything else is a bug."""
+    try:
+        yield
+    except (OperationalError, InterfaceError) as exc:
+        raise RecordUnavailable(str(exc)) from exc
+
+
+class Records:
+    """relay's `Records`, kept in Django's database."""
+
+    async def load(self, response_id: str) -> Record:
+        """Raises RecordUnavailable."""
+        return await _load(response_id)
+
+    async def finalize(self, outcome: Outcome) -> None:
+        """Safe to repeat. Raises RecordUnavailable; then nothing was written."""
+        await _finalize(outcome)
+
+
+@database_sync_to_async
+def _load(response_id: str) -> Record:
+    with database_errors():
+        row = Response.objects.filter(pk=response_id).only("status", "request").first()
+    if row is None or row.is_final:
+        return Record(final=True, request=None)
+    return Record(final=False, request=GenerationRequest.from_json(row.request))
+
+
+@database_sync_to_async
+def _finalize(outcome: Outcome) -> None:
+    with database_errors(), transaction.atomic():
+        write(outcome)
+
+
+def write(outcome: Outcome) -> bool:
+    """The writes of one transaction. False when the row was final (or unknown) before."""
+    snapshot = outcome.snapshot
+    rows = Response.objects.running().filter(pk=outcome.response_id)
+    if not rows.update(**_columns(outcome)):
+        return False
+    row = Response.objects.select_related("user").get(pk=outcome.response_id)
+    if row.erased_at is None:
+        text = plain(snapshot.text or snapshot.refusal)
+        Message.objects.filter(response=row).update(text=text)
+        Chat.objects.filter(responses=row).update(updated_at=row.ended_at)
+    audit.ended(row, snapshot=snapshot, worker=outcome.worker)
+    return True
+
+
+def plain(text: str) -> str:
+    """PostgreSQL's text knows no NUL; a model or a pasted file may well."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def _columns(outcome: Outcome) -> dict[str, Any]:
+    snapshot = outcome.snapshot
+    usage, timings = snapshot.usage, snapshot.timings
+    return {
+        "status": snapshot.status,
+        "reason": snapshot.reason or "",
+        "fold": _unless_erased(Value(snapshot.to_json().decode())),
+        "request": _unless_erased(F("request")),
+        "fold_seq": snapshot.seq,
+        "fold_epoch": snapshot.epoch,
+        "input_tokens": usage.input_tokens if usage else None,
+        "output_tokens": usage.output_tokens if usage else None,
+        "cached_input_tokens": usage.cached_input_tokens if usage else None,
+        "reasoning_tokens": usage.reasoning_tokens if usage else None,
+        "usage_source": usage.source if usage else "",
+        "counted_output_tokens": outcome.counted_output_tokens,
+        "delivered_seq": outcome.delivered_seq,
+        "worker": outcome.worker,
+        "started_at": _moment(timings.started_at),
+        "first_token_at": _moment(timings.first_token_at),
+        "ended_at": _moment(timings.ended_at) or timezone.now(),
+    }
+
+
+def _unless_erased(content: Value | F) -> Case:
+    # Decided by the database: the chat may be deleted while this transaction waits for its turn.
+    erased = When(erased_at__isnull=False, then=Value(""))
+    return Case(erased, default=content, output_field=TextField())
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

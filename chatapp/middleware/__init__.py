@@ -1,0 +1,1 @@
+"""What stands around every request: Django's middleware on the loop, and the threads behind it."""

@@ -1,0 +1,154 @@
+"""A few long-lived threads for everything that touches the database.
+
+Django gives every request a thread of its own, and with it a new database connection. Here requests
+share a small pool: each borrows one thread for its synchronous parts, connections stay open, and a
+stream borrows one only while it is authenticated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeVar
+
+from asgiref.sync import ThreadSensitiveContext
+from channels.db import database_sync_to_async
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from asgiref.typing import (
+        ASGI3Application,
+        ASGIReceiveCallable,
+        ASGIReceiveEvent,
+        ASGISendCallable,
+        Scope,
+    )
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# SQLite has one writer, and a request holds its thread for about a millisecond: with four, a slow
+# admin page leaves three. Each costs one database connection per process.
+POOL_SIZE: Final = 4
+
+
+class DatabaseThreads:
+    """Threads that live as long as the process. `busy` counts borrowers per thread."""
+
+    def __init__(self, size: int = POOL_SIZE) -> None:
+        self._executors = [
+            ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"database-{n}")
+            for n in range(size)
+        ]
+        self.busy = [0] * size
+
+    def __repr__(self) -> str:
+        return f"<DatabaseThreads busy={self.busy}>"
+
+    def lend(self) -> Loan:
+        return Loan(self)
+
+    async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function that uses the database, outside any request."""
+        async with self.lend():
+            return await database_sync_to_async(function)(*args, **kwargs)
+
+    def executor(self, number: int) -> ThreadPoolExecutor:
+        return self._executors[number]
+
+
+class Loan:
+    """While entered, `sync_to_async` of this task and its children uses the least busy thread."""
+
+    def __init__(self, threads: DatabaseThreads) -> None:
+        self._threads = threads
+
+    async def __aenter__(self) -> Self:
+        busy = self._threads.busy
+        self._number = busy.index(min(busy))
+        busy[self._number] += 1
+        executor = self._threads.executor(self._number)
+        # Django enters a context of its own per request; inside this one that changes nothing.
+        self._context = ThreadSensitiveContext(executor=executor)
+        await self._context.__aenter__()  # type: ignore[no-untyped-call]
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._threads.busy[self._number] -= 1
+        await self._context.__aexit__(kind, error, traceback)  # type: ignore[no-untyped-call]
+
+
+class OnDatabaseThreads:
+    """ASGI: Django, on a borrowed thread, with a bounded body, and finished once begun.
+
+    A client that vanishes does not cut its request short: a response that is in the database must
+    also reach the store, whoever is listening (design: disconnect is not stop).
+    """
+
+    def __init__(
+        self, app: ASGI3Application, threads: DatabaseThreads, *, max_body_bytes: int
+    ) -> None:
+        self._app = app
+        self._threads = threads
+        self._max_body_bytes = max_body_bytes
+
+    async def __call__(
+        self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable
+    ) -> None:
+        async with self._threads.lend():
+            try:
+                await self._app(scope, whole_body(receive, self._max_body_bytes), send)
+            except BodyTooLarge:
+                await _refuse(send, self._max_body_bytes)
+
+
+async def _never() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+class BodyTooLarge(Exception):
+    """The client sends more than any request may hold; Django would spool it to the disk."""
+
+
+def whole_body(receive: ASGIReceiveCallable, max_body_bytes: int) -> ASGIReceiveCallable:
+    """`receive` up to the end of the body and nothing after it. Raises BodyTooLarge."""
+    complete = False
+    size = 0
+
+    async def receive_body() -> ASGIReceiveEvent:
+        nonlocal complete, size
+        if complete:
+            await _never()
+        message = await receive()
+        if message["type"] == "http.request":
+            size += len(message["body"])
+            complete = not message["more_body"]
+        if size > max_body_bytes:
+            raise BodyTooLarge
+        return message
+
+    return receive_body
+
+
+async def _refuse(send: ASGISendCallable, max_body_bytes: int) -> None:
+    body = json.dumps(
+        {
+            "type": "about:blank",
+            "title": "Content Too Large",
+            "status": 413,
+            "detail": f"The request is larger than {max_body_bytes} bytes.",
+        }
+    ).encode()
+    headers = [(b"content-type", b"application/problem+json"), (b"connection", b"close")]
+    await send(
+        {"type": "http.response.start", "status": 413, "headers": headers, "trailers": False}
+    )
+    await send({"type": "http.response.body", "body": body, "more_body": False})

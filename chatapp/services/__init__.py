@@ -1,0 +1,50 @@
+"""What people can do, as verbs. All are coroutines with keyword arguments.
+
+Each writes in one atomic block and only then speaks to the store; what is safe to repeat says so.
+They raise `Refused` (errors.py) for a no that a person can act on, and relay's `StoreUnavailable`
+or `RecordUnavailable` when a part of the server is away.
+"""
+
+from __future__ import annotations
+
+from chatapp.services.asking import Question, Sent, create_response, retry, send_message
+from chatapp.services.chats import delete_chat, start_chat, update_chat
+from chatapp.services.errors import (
+    BadInput,
+    ChatBusy,
+    KeyReused,
+    LimitReached,
+    NotRetryable,
+    Refused,
+    StoreAway,
+    TooLarge,
+    UnknownModel,
+)
+from chatapp.services.reading import snapshot
+from chatapp.services.repair import Sweep
+from chatapp.services.stopping import Stopping, cancel, leave
+
+__all__ = [
+    "BadInput",
+    "ChatBusy",
+    "KeyReused",
+    "LimitReached",
+    "NotRetryable",
+    "Question",
+    "Refused",
+    "Sent",
+    "Stopping",
+    "StoreAway",
+    "Sweep",
+    "TooLarge",
+    "UnknownModel",
+    "cancel",
+    "create_response",
+    "delete_chat",
+    "leave",
+    "retry",
+    "send_message",
+    "snapshot",
+    "start_chat",
+    "update_chat",
+]

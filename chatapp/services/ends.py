@@ -1,0 +1,57 @@
+"""The ends that the application itself may write: of responses that no worker holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from relay import (
+    WALL_CLOCK,
+    WORKER_LOST,
+    Created,
+    End,
+    Snapshot,
+    encode_event,
+    ended,
+    fold,
+    now_rfc3339,
+    text_sha256,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from chatapp.models import Response
+
+
+def rfc3339(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def cancelled(reason: str) -> bytes:
+    """For a queued response: no upstream was opened. The store numbers it, as the others here."""
+    return _encoded(End.cancelled(reason))
+
+
+def wall_clock() -> bytes:
+    return _encoded(WALL_CLOCK)
+
+
+def worker_lost(text: str) -> bytes:
+    """`text` is what the log says so far."""
+    return _encoded(WORKER_LOST, text)
+
+
+def asked(response: Response) -> Created:
+    """Event 1, as far as the row knows it."""
+    return Created(
+        response_id=response.pk, model=response.model, created_at=rfc3339(response.created_at)
+    )
+
+
+def lost_log(response: Response) -> Snapshot:
+    """What is left of an answer whose log nobody has: `created` and `ended` are all of it."""
+    return fold([asked(response), ended(WORKER_LOST, at=now_rfc3339())])
+
+
+def _encoded(end: End, text: str = "") -> bytes:
+    return encode_event(ended(end, text_sha256=text_sha256(text), at=now_rfc3339()), 0)

@@ -1,0 +1,103 @@
+"""Why a service says no, by who can act on it. Each knows how HTTP would put it.
+
+Refused
+├── BadInput        what was asked cannot be done as it stands
+│   ├── UnknownModel    names the models there are
+│   ├── TooLarge        states the limit in bytes
+│   └── KeyReused       an Idempotency-Key came back with another request
+├── Occupied        other answers would have to end first
+│   ├── ChatBusy        this chat is still answering
+│   └── LimitReached    this person has enough answers running
+├── NotRetryable    there is nothing to try again, or no longer
+└── StoreAway       Redis cannot be reached: nothing was written, try again later
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class Refused(Exception):
+    """Base. `str()` is a sentence for the person who asked; nothing was written."""
+
+    status: ClassVar[int] = 400
+    retry_after_s: int | None = None
+
+    def __init__(self, detail: str, **extra: Any) -> None:
+        super().__init__(detail)
+        self.extra = extra
+        """More members of the problem document."""
+
+
+class BadInput(Refused):
+    status = 422
+
+
+class UnknownModel(BadInput):
+    def __init__(self, name: str | None, known: Iterable[str]) -> None:
+        names = sorted(known)
+        listed = ", ".join(names) or "none: RELAY_MODELS declares no model"
+        super().__init__(f"There is no model {name!r}. Models: {listed}.", models=names)
+
+
+class TooLarge(BadInput):
+    status = 413
+
+    def __init__(self, size_bytes: int, limit_bytes: int) -> None:
+        super().__init__(
+            f"The input has {size_bytes} bytes; at most {limit_bytes} bytes are taken.",
+            limit_bytes=limit_bytes,
+        )
+
+
+class KeyReused(BadInput):
+    def __init__(self) -> None:
+        super().__init__("This Idempotency-Key was used before with another request.")
+
+
+class Occupied(Refused):
+    """Some answers would have to end first. `running` names them: perhaps one has by now."""
+
+    def __init__(self, detail: str, running: Sequence[str], **extra: Any) -> None:
+        super().__init__(detail, **extra)
+        self.running = running
+
+
+class ChatBusy(Occupied):
+    status = 409
+
+    def __init__(self, running: Sequence[str]) -> None:
+        super().__init__(
+            "This chat is still answering. Wait for the answer or stop it, then send again.",
+            running,
+            response_id=running[0],
+        )
+
+
+class NotRetryable(Refused):
+    status = 409
+
+
+class LimitReached(Occupied):
+    status = 429
+    retry_after_s = 5
+
+    def __init__(self, running: Sequence[str], limit: int) -> None:
+        super().__init__(
+            f"You have {len(running)} answers running; at most {limit} may run at a time.",
+            running,
+            limit=limit,
+        )
+
+
+class StoreAway(Refused):
+    status = 503
+    retry_after_s = 5
+
+    def __init__(self, detail: str = "") -> None:
+        super().__init__(
+            detail or "Answers cannot be started right now; nothing was saved. Try again shortly."
+        )

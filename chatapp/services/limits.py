@@ -1,0 +1,66 @@
+"""What may be asked at all: checks that need no database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from chatapp import catalog, runtime
+from chatapp.services.errors import BadInput, TooLarge, UnknownModel
+from relay import Disconnect, ModelConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CONTINUE: Final = Disconnect()
+CANCEL: Final = Disconnect(cancel_after_s=0, leave_after_s=0)
+
+
+def patience() -> Disconnect:
+    """Law 8's default for somebody who watches: the page, and a POST that streams."""
+    relay = runtime.config()
+    return Disconnect(cancel_after_s=relay.cancel_after_s, leave_after_s=relay.leave_after_s)
+
+
+def require_model(name: str | None) -> ModelConfig:
+    """Raises UnknownModel, which names the models there are."""
+    known = catalog.models()
+    wanted = name or catalog.default_model()
+    if wanted is None or wanted not in known:
+        raise UnknownModel(wanted, known)
+    return known[wanted]
+
+
+def check_text(text: str) -> None:
+    """Raises BadInput for nothing to answer, TooLarge beyond max_input_bytes of UTF-8."""
+    if not text.strip():
+        raise BadInput("There is nothing to answer: the text is empty.")
+    _check_size(_bytes(text))
+
+
+def check_messages(messages: Sequence[dict[str, Any]], instructions: str | None) -> None:
+    if not any(_says_something(message) for message in messages):
+        raise BadInput("There is nothing to answer: `input` is empty.")
+    size = sum(_bytes(value) for message in messages for value in message.values())
+    _check_size(size + _bytes(instructions or ""))
+
+
+def _says_something(message: dict[str, Any]) -> bool:
+    content = message.get("content") or message.get("output")
+    return bool(content.strip() if isinstance(content, str) else content)
+
+
+def _check_size(size_bytes: int) -> None:
+    limit_bytes = runtime.config().max_input_bytes
+    if limit_bytes and size_bytes > limit_bytes:
+        raise TooLarge(size_bytes, limit_bytes)
+
+
+def _bytes(value: Any) -> int:
+    try:
+        return len(value.encode() if isinstance(value, str) else msgspec.json.encode(value))
+    except UnicodeEncodeError as exc:
+        raise BadInput(
+            "The text contains half of a surrogate pair, which is no character."
+        ) from exc

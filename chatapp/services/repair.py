@@ -1,0 +1,160 @@
+"""The sweep: what every process does every `sweep_s`, so that nobody is stuck (law 6).
+
+It compares rows that are not final with their logs and repairs what a crash, an outage or a lost
+message left behind. Every repair is safe to repeat, also from several processes at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from channels.db import database_sync_to_async
+from django.utils import timezone
+
+from chatapp import catalog, runtime
+from chatapp.finalize import Records, database_errors
+from chatapp.models import Response
+from chatapp.services import ends
+from chatapp.services.diagnosis import Repair, Row, Sightings, diagnose
+from chatapp.services.settling import record, submit
+from chatapp.services.stopping import send, wish
+from relay import Outcome, RecordUnavailable, Status, StopReason, StoreUnavailable, fold_log
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+logger = logging.getLogger(__name__)
+
+BATCH: Final = 500
+"""Rows per sweep, oldest first; of more that are running, the young ones wait for their turn."""
+DELIVERED_FOR: Final = timedelta(minutes=2)
+"""How long after its end a response's viewers may still move `delivered_seq`."""
+DELIVERED_BATCH: Final = 50
+
+
+class Sweep:
+    """Call it again and again: it remembers between sweeps since when it has seen what."""
+
+    def __init__(self) -> None:
+        self._seen = Sightings()
+        self._first = True
+
+    async def __call__(self) -> None:
+        """One sweep. Raises StoreUnavailable, RecordUnavailable: the next one goes on."""
+        rows = await _running()
+        self._seen.keep_only({row.pk for row in rows})
+        tails = await runtime.store().tails([row.pk for row in rows]) if rows else []
+        todo: dict[Repair, list[str]] = {repair: [] for repair in Repair}
+        now = timezone.now()
+        for row, tail in zip(rows, tails, strict=True):
+            for repair in diagnose(row, tail, now, self._seen, first=self._first):
+                todo[repair].append(row.pk)
+        self._first = False
+        await _mark_started(todo.pop(Repair.MARK_STARTED))
+        await _stop_abandoned(todo.pop(Repair.ASK_VIEWERS))
+        for repair, response_ids in todo.items():
+            for pk in response_ids:
+                await _apart(_REPAIRS[repair], pk)
+        await _note_delivered()
+
+
+async def _apart(repair: Callable[[str], Awaitable[None]], pk: str) -> None:
+    """One row that cannot be repaired must not keep the others from it."""
+    try:
+        await repair(pk)
+    except (StoreUnavailable, RecordUnavailable):
+        raise
+    except Exception:
+        logger.exception("repair of %s failed", pk)
+
+
+@database_sync_to_async
+def _running() -> list[Row]:
+    models = catalog.models()
+    columns = ("pk", "status", "created_at", "stop_requested_at", "cancel_after_s", "model")
+    rows = Response.objects.running().order_by("created_at").values_list(*columns)[:BATCH]
+    with database_errors():
+        return [
+            Row(
+                pk=pk,
+                status=status,
+                created_at=created_at,
+                stop_wished=stop_requested_at is not None,
+                has_patience=cancel_after_s is not None,
+                total_s=(model in models and models[model].total_s) or runtime.config().total_s,
+            )
+            for pk, status, created_at, stop_requested_at, cancel_after_s, model in rows
+        ]
+
+
+async def _remake(pk: str) -> None:
+    logger.warning("log of %s was missing and is made anew", pk)
+    await submit(await _get(pk))
+
+
+async def _resend_stop(pk: str) -> None:
+    response = await _get(pk)
+    if not response.is_final:
+        await send(response, response.stop_reason)
+
+
+async def _expire(pk: str) -> None:
+    folded = await fold_log(runtime.store(), pk)
+    running = ends.worker_lost(folded[0].text if folded else "")
+    if await runtime.store().expire(pk, queued=ends.wall_clock(), running=running):
+        await record(pk)
+
+
+async def _give_up(pk: str) -> None:
+    logger.error("log of %s is lost and nobody restored it", pk)
+    snapshot = ends.lost_log(await _get(pk))
+    await Records().finalize(Outcome(response_id=pk, snapshot=snapshot))
+
+
+_REPAIRS: Final[dict[Repair, Callable[[str], Awaitable[None]]]] = {
+    Repair.REMAKE: _remake,
+    Repair.STOP: _resend_stop,
+    Repair.EXPIRE: _expire,
+    Repair.GIVE_UP: _give_up,
+    Repair.RECORD: record,
+}
+
+
+async def _stop_abandoned(response_ids: Sequence[str]) -> None:
+    if not response_ids:
+        return
+    abandoned = await runtime.store().abandoned(response_ids)
+    for pk in [pk for pk, alone in zip(response_ids, abandoned, strict=True) if alone]:
+        if await wish(pk, by="", reason=StopReason.ABANDONED):
+            await _apart(_resend_stop, pk)
+
+
+@database_sync_to_async
+def _mark_started(response_ids: Sequence[str]) -> None:
+    """A hint for people who look at rows; the log knows better all the time."""
+    if response_ids:
+        rows = Response.objects.filter(pk__in=response_ids, status=Status.QUEUED)
+        with database_errors():
+            rows.update(status=Status.IN_PROGRESS)
+
+
+async def _note_delivered() -> None:
+    for pk, before in await _underdelivered():
+        seq = await runtime.store().delivered(pk)
+        if seq > before:
+            await Response.objects.filter(pk=pk, delivered_seq__lt=seq).aupdate(delivered_seq=seq)
+
+
+@database_sync_to_async
+def _underdelivered() -> list[tuple[str, int]]:
+    rows = Response.objects.underdelivered_since(timezone.now() - DELIVERED_FOR)
+    with database_errors():
+        return list(rows.values_list("pk", "delivered_seq")[:DELIVERED_BATCH])
+
+
+@database_sync_to_async
+def _get(pk: str) -> Response:
+    with database_errors():
+        return Response.objects.get(pk=pk)

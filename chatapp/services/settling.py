@@ -1,0 +1,65 @@
+"""Between row and log: hand a row's request to the store, and record ends nobody recorded yet.
+
+Both are safe to repeat, by anybody, at any time.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from chatapp import catalog, runtime
+from chatapp.finalize import Records
+from relay import GenerationRequest, LogGone, StoreUnavailable, conclude
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chatapp.models import Response
+
+logger = logging.getLogger(__name__)
+
+
+async def submit(response: Response) -> None:
+    """Make log and job of a queued row, or find them there. Raises StoreUnavailable."""
+    model = catalog.models().get(response.model)
+    await runtime.store().create(
+        GenerationRequest.from_json(response.request),
+        # A model that was taken out of the file meanwhile: the worker says so in the log.
+        upstream_model=model.upstream_model if model else response.model,
+    )
+
+
+async def submit_or_leave_to_sweep(response: Response) -> None:
+    """The row is committed, so the answer will come: a store that is away now delays it."""
+    try:
+        await submit(response)
+    except StoreUnavailable as exc:
+        logger.warning("log of %s is left to the sweep: %s", response.pk, exc)
+
+
+async def settle(response_ids: Sequence[str]) -> bool:
+    """Record those whose log has ended. True if there was one.
+
+    Viewers see the end a moment before its record is written; who acts in that moment must not be
+    told that the answer is still running.
+    """
+    try:
+        tails = await runtime.store().tails(response_ids)
+    except StoreUnavailable:
+        return False
+    ended = [
+        pk for pk, tail in zip(response_ids, tails, strict=True) if tail is not None and tail.ended
+    ]
+    for pk in ended:
+        await record(pk)
+    return bool(ended)
+
+
+async def record(response_id: str) -> None:
+    """Fold an ended log into its row. Raises StoreUnavailable, RecordUnavailable."""
+    try:
+        outcome = await conclude(runtime.store(), response_id)
+    except LogGone:
+        return  # retired meanwhile: the row is final
+    await Records().finalize(outcome)

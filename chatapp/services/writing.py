@@ -1,0 +1,193 @@
+"""The transaction that turns a question into rows: synchronous, one thread hop, all or nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+import msgspec
+from channels.db import database_sync_to_async
+from django.db import IntegrityError, transaction
+from django.db.models import Max
+from django.utils import timezone
+
+from chatapp import audit, runtime
+from chatapp.finalize import database_errors, plain
+from chatapp.models import Chat, Message, Response, User
+from chatapp.services.ends import rfc3339
+from chatapp.services.errors import ChatBusy, KeyReused, LimitReached, NotRetryable
+from relay import GenerationRequest, new_response_id
+
+KEY_LIFE: Final = timedelta(hours=24)
+"""How long an Idempotency-Key names its request (design §4)."""
+TITLE_CHARS: Final = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A question that has passed every check that needs no database."""
+
+    user: User
+    request: GenerationRequest
+    """Without id and time; without `messages` when `text` continues a chat."""
+    request_hash: str
+    chat: Chat | None = None
+    text: str | None = None
+    """What a person wrote into the chat."""
+    idempotency_key: str | None = None
+    metadata: str = "{}"
+    retry_of: Response | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    response: Response
+    message: Message | None = None
+    """The person's message, in a chat."""
+
+
+@database_sync_to_async
+def write(draft: Draft) -> Written:
+    """Store the question, or find the row of an earlier one with the same key or the same retry.
+
+    Raises KeyReused, ChatBusy, LimitReached, NotRetryable, RecordUnavailable.
+    """
+    with database_errors():
+        try:
+            return _write(draft)
+        except IntegrityError:
+            # Somebody else's insert came between our look and ours; now it is there to be found.
+            return _write(draft)
+
+
+@database_sync_to_async
+def find_repeat(draft: Draft) -> Written | None:
+    """The row of an earlier request with this key. Raises KeyReused, RecordUnavailable."""
+    with database_errors():
+        return _repeat(draft, _keyed(draft))
+
+
+@transaction.atomic
+def _write(draft: Draft) -> Written:
+    keyed = _keyed(draft)
+    if (found := _repeat(draft, keyed)) is not None:
+        return found
+    if keyed is not None:  # its 24 hours are over: the key is free again
+        Response.objects.filter(pk=keyed.pk).update(idempotency_key=None)
+    _check_limits(draft)
+    response = _row(draft, after=keyed)
+    message = None
+    if draft.chat is not None:
+        message = _continue_chat(draft, draft.chat, response)
+    else:
+        response.save(force_insert=True)
+    detail: dict[str, Any] = {
+        "chat": str(draft.chat.pk) if draft.chat else None,
+        "retry_of": draft.retry_of.pk if draft.retry_of else None,
+    }
+    audit.created(response, actor=draft.user.username, detail=detail)
+    return Written(response, message)
+
+
+def _keyed(draft: Draft) -> Response | None:
+    if draft.idempotency_key is None:
+        return None
+    return Response.objects.keyed(draft.user, draft.idempotency_key).first()
+
+
+def _repeat(draft: Draft, keyed: Response | None) -> Written | None:
+    if keyed is not None and keyed.created_at > timezone.now() - KEY_LIFE:
+        if keyed.request_hash != draft.request_hash:
+            raise KeyReused
+        return Written(keyed, _question_of(keyed))
+    if draft.retry_of is not None:
+        again = Response.objects.filter(retry_of=draft.retry_of).first()
+        return Written(again, _question_of(again)) if again else None
+    return None
+
+
+def _question_of(response: Response) -> Message | None:
+    answer = Message.objects.filter(response=response).first()
+    if answer is None:
+        return None
+    asked = Message.objects.filter(chat_id=answer.chat_id, role=Message.Role.USER)
+    return asked.before(answer.position).order_by("-position").first()
+
+
+def _check_limits(draft: Draft) -> None:
+    limit = runtime.config().max_generations_per_user
+    if not limit and draft.chat is None:
+        return
+    rows = Response.objects.running().filter(user=draft.user).order_by("created_at")
+    running = list(rows.values_list("pk", "chat_id"))
+    if draft.chat is not None:
+        here = [pk for pk, chat_id in running if chat_id == draft.chat.pk]
+        if here:
+            raise ChatBusy(here)
+    if limit and len(running) >= limit:
+        raise LimitReached([pk for pk, _ in running], limit)
+
+
+def _row(draft: Draft, *, after: Response | None) -> Response:
+    key, now = draft.idempotency_key, timezone.now()
+    # A key that is used again after its time must not name the old response (PROTOCOL 11).
+    name = f"{key}\n{after.pk}" if key and after else key
+    response_id = new_response_id(
+        runtime.config().shards, user=str(draft.user.pk), idempotency_key=name or ""
+    )
+    request = msgspec.structs.replace(
+        draft.request,
+        response_id=response_id,
+        created_at=rfc3339(now),
+        messages=draft.request.messages if draft.text is None else _conversation(draft),
+    )
+    return Response(
+        id=response_id,
+        user=draft.user,
+        chat=draft.chat,
+        model=request.model,
+        request=request.to_json().decode(),
+        request_hash=draft.request_hash,
+        idempotency_key=key,
+        metadata=draft.metadata,
+        cancel_after_s=request.on_disconnect.cancel_after_s,
+        leave_after_s=request.on_disconnect.leave_after_s,
+        created_at=now,
+        retry_of=draft.retry_of,
+    )
+
+
+def _conversation(draft: Draft) -> list[dict[str, Any]]:
+    """The chat so far and the new text; the oldest turns are left out of one that grew too long."""
+    room = (runtime.config().max_input_bytes or 1 << 30) - len((draft.text or "").encode())
+    turns: list[dict[str, Any]] = [{"role": "user", "content": draft.text}]
+    said = Message.objects.filter(chat=draft.chat).said().order_by("-position")
+    for role, text in said.values_list("role", "text"):
+        room -= len(text.encode())
+        if room < 0:
+            break
+        turns.append({"role": role, "content": text})
+    return turns[::-1]
+
+
+def _continue_chat(draft: Draft, chat: Chat, response: Response) -> Message | None:
+    last = Message.objects.filter(chat=chat).aggregate(last=Max("position"))["last"] or 0
+    if draft.retry_of is not None:
+        _require_last(draft.retry_of, last)
+    response.save(force_insert=True)
+    turns = [Message(chat=chat, role=Message.Role.ASSISTANT, position=last + 1, response=response)]
+    if draft.text is not None:
+        text = plain(draft.text)
+        turns[0].position += 1
+        turns.insert(0, Message(chat=chat, role=Message.Role.USER, position=last + 1, text=text))
+        chat.title = chat.title or " ".join(text.split())[:TITLE_CHARS]
+    Message.objects.bulk_create(turns)
+    chat.updated_at = response.created_at
+    chat.save(update_fields=["title", "updated_at"])
+    return turns[0] if draft.text is not None else None
+
+
+def _require_last(response: Response, last: int) -> None:
+    if not Message.objects.filter(response=response, position=last).exists():
+        raise NotRetryable("The conversation has gone on; only its last answer can be tried again.")

@@ -1,0 +1,279 @@
+"""Django's settings; the one place that reads the environment.
+
+Every variable is declared once, by `_env`, which also fills `SETTINGS_DOC`: the settings table of
+the README is tested against it. Imports with an empty environment, so that type checkers and
+`collectstatic` need none; what a server must have is asked for by chatapp/checks.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import django_stubs_ext
+import environ
+from csp.constants import NONE, SELF
+from django.core.management.utils import get_random_secret_key
+
+from relay import RelayConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+django_stubs_ext.monkeypatch()
+
+T = TypeVar("T")
+BASE_DIR: Final = Path(__file__).resolve().parent.parent
+DATA_DIR: Final = BASE_DIR / ".data"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One variable of the environment, as the README shows it."""
+
+    name: str
+    default: str
+    meaning: str
+
+
+SETTINGS_DOC: list[Setting] = []
+_reader = environ.Env()
+# A developer's own file; a variable that is really set wins over it.
+environ.Env.read_env(BASE_DIR / ".env")
+
+
+def _env(
+    read: Callable[..., T], name: str, default: T, meaning: str, *, shown: str | None = None
+) -> T:
+    SETTINGS_DOC.append(Setting(name, str(default) if shown is None else shown, meaning))
+    return read(name, default=default)
+
+
+def model_key(variable: str) -> str | None:
+    """A provider's key, from the variable that `api_key_env` of the models file names."""
+    return os.environ.get(variable) or None
+
+
+# -- what a deployment says ------------------------------------------------------------------------
+TEMPORARY_KEY_PREFIX: Final = "temporary-"
+
+DEBUG = _env(_reader.bool, "DEBUG", False, "Django's debug mode; never in production")
+SECRET_KEY = _env(
+    _reader.str,
+    "SECRET_KEY",
+    # Good for one process that ends soon; a server with this one refuses to start (checks.py).
+    TEMPORARY_KEY_PREFIX + get_random_secret_key(),
+    "signs cookies; a long random text, the same for all processes",
+    shown="none: required unless DEBUG",
+)
+ALLOWED_HOSTS: list[str] = _env(
+    _reader.list,
+    "ALLOWED_HOSTS",
+    ["localhost", "127.0.0.1", "[::1]"],
+    "host names this site answers to, separated by commas",
+    shown="localhost,127.0.0.1,[::1]",
+)
+CSRF_TRUSTED_ORIGINS: list[str] = _env(
+    _reader.list,
+    "CSRF_TRUSTED_ORIGINS",
+    [],
+    "origins such as https://chat.example.org, when a proxy changes the host; separated by commas",
+    shown="none",
+)
+_DATABASE: dict[str, Any] = _env(
+    _reader.db_url,
+    "DATABASE_URL",
+    f"sqlite:///{DATA_DIR / 'db.sqlite3'}",  # type: ignore[arg-type]  # read as the environment's
+    "the database: sqlite:////absolute/path or postgres://user:password@host/name",
+    shown="sqlite: .data/db.sqlite3",
+)
+REDIS_URL = _env(
+    _reader.str, "REDIS_URL", "redis://127.0.0.1:6379/0", "Redis or Valkey, where the logs live"
+)
+RELAY_MODELS = _env(
+    _reader.str, "RELAY_MODELS", "", "path of the TOML file that declares the models", shown="none"
+)
+RELAY_EMBEDDED = _env(
+    _reader.bool,
+    "RELAY_EMBEDDED",
+    False,
+    "run generations inside the web process, instead of `manage.py relay_worker`",
+)
+
+_RELAY_MEANINGS: Final = {
+    "heartbeat_s": "silence on an event stream after which a ping is sent",
+    "client_silence_s": "silence after which clients give a connection up",
+    "lease_s": "a worker silent for this long has lost its answer; above your fail-over time",
+    "renew_s": "how often a worker renews its lease",
+    "check_s": "how often each process looks for events that no message announced",
+    "sweep_s": "how often each process looks for rows that need a repair",
+    "take_over_s": "how often a worker looks for jobs of workers that fell silent",
+    "max_attempts": "runs of one job before it ends as failed/internal",
+    "flush_max_ms": "longest time an event waits for company under load",
+    "max_log_bytes": "content of one answer; more ends it as incomplete/log_limit",
+    "retention_s": "how long an ended log is kept for viewers that come back",
+    "connect_s": "limit for connecting to a provider",
+    "read_s": "silence of a provider that ends the answer as failed/stalled",
+    "first_byte_s": "limit for a provider's first byte",
+    "total_s": "wall clock of one answer, from the moment it was asked for",
+    "drain_s": "how long a stopping worker lets its answers finish",
+    "cancel_after_s": "default patience after the last viewer was lost",
+    "leave_after_s": "default patience after the last viewer left on purpose",
+    "max_viewers_per_response": "open event streams of one answer; 0 = no limit",
+    "max_generations_per_user": "answers one person may have running; 0 = no limit",
+    "max_generations_per_worker": "answers one worker runs side by side; 0 = no limit",
+    "viewer_max_age_s": "an event stream is closed after this long, clients resume; 0 = never",
+    "max_input_bytes": "text of one request, in UTF-8",
+    "shards": "hash tags among which new answers are spread (Redis Cluster)",
+}
+
+
+def _relay_config() -> RelayConfig:
+    """Every field of RelayConfig as RELAY_<NAME>, read with the type of its default."""
+    values: dict[str, Any] = {}
+    for field in fields(RelayConfig):
+        read = _reader.int if isinstance(field.default, int) else _reader.float
+        name = f"RELAY_{field.name.upper()}"
+        shown = f"{field.default:g}" if isinstance(field.default, float) else str(field.default)
+        values[field.name] = _env(
+            read, name, field.default, _RELAY_MEANINGS[field.name], shown=shown
+        )
+    return RelayConfig(**values)
+
+
+RELAY: Final = _relay_config()
+
+# -- database --------------------------------------------------------------------------------------
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+DATABASES: dict[str, dict[str, Any]] = {
+    # Requests run on a few long-lived threads (middleware/threads.py): connections live as long.
+    "default": {**_DATABASE, "CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}
+}
+if _DATABASE["ENGINE"] == "django.db.backends.sqlite3":
+    # Several processes write: readers must not block the writer (WAL), a transaction takes the
+    # write lock when it begins instead of failing half-way, and waits its turn for 5 seconds.
+    DATABASES["default"]["OPTIONS"] = {
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 5,
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+    }
+    with contextlib.suppress(OSError):  # a read-only checkout only fails when it opens the file
+        Path(_DATABASE["NAME"]).parent.mkdir(parents=True, exist_ok=True)
+
+# -- applications ----------------------------------------------------------------------------------
+INSTALLED_APPS = [
+    "chatapp.apps.ChatappConfig",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "servestatic",
+    "django.contrib.staticfiles",
+    "allauth",
+    "allauth.account",
+    "csp",
+]
+# All of them run on the event loop: Django moves its own to a thread twice per request, which cost
+# 16 thread hops before the view (chatapp/middleware/on_loop.py).
+MIDDLEWARE = [
+    "chatapp.middleware.on_loop.Security",
+    "servestatic.middleware.ServeStaticMiddleware",
+    "chatapp.middleware.on_loop.ContentSecurityPolicy",
+    "chatapp.middleware.on_loop.Session",
+    "chatapp.middleware.on_loop.Common",
+    "chatapp.middleware.on_loop.Csrf",
+    "chatapp.middleware.on_loop.Authentication",
+    "chatapp.middleware.on_loop.Messages",
+    "chatapp.middleware.on_loop.Frames",
+    "allauth.account.middleware.AccountMiddleware",
+]
+ROOT_URLCONF = "chatapp.urls"
+ASGI_APPLICATION = "chatapp.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+LANGUAGE_CODE = "en"
+USE_I18N = False
+TIME_ZONE = "UTC"
+USE_TZ = True
+APPEND_SLASH = True
+
+# -- people ----------------------------------------------------------------------------------------
+AUTH_USER_MODEL = "chatapp.User"
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+# Rows, not signed cookies: a session that was ended must be dead at once (law 15).
+SESSION_ENGINE = "django.contrib.sessions.backends.db"
+MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = "home"
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_LOGOUT_REDIRECT_URL = LOGIN_URL
+ACCOUNT_PASSWORD_CHANGE_REDIRECT_URL = LOGIN_REDIRECT_URL
+
+# -- transport and browser -------------------------------------------------------------------------
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = not DEBUG
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+        "base-uri": [NONE],
+        "require-trusted-types-for": ["'script'"],
+        "trusted-types": [NONE],
+    }
+}
+ADMIN_CONTENT_SECURITY_POLICY = {
+    # Stock admin's own scripts write innerHTML and its icons are data: in places; nothing inline.
+    name: [*values, "data:"] if name == "img-src" else values
+    for name, values in CONTENT_SECURITY_POLICY["DIRECTIVES"].items()
+    if "trusted-types" not in name
+}
+# A text of max_input_bytes may take six bytes per byte once JSON has escaped it.
+DATA_UPLOAD_MAX_MEMORY_SIZE = RELAY.max_input_bytes * 6 + 65536
+
+# -- static files ----------------------------------------------------------------------------------
+STATIC_URL = "/static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
+        if DEBUG
+        else "chatapp.apps.ModuleManifestStorage"
+    },
+}

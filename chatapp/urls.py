@@ -1,0 +1,5 @@
+"""Every address, but for event streams: those are answered before Django (chatapp/asgi.py)."""
+
+from __future__ import annotations
+
+urlpatterns = []
