@@ -113,6 +113,7 @@ class Supervisor:
         self._runs: dict[str, Run] = {}
         self._jobs: set[asyncio.Task[None]] = set()
         self._loops: list[asyncio.Task[None]] = []
+        self._takers: list[asyncio.Task[None]] = []
         self._draining = False
 
     def __repr__(self) -> str:
@@ -126,17 +127,15 @@ class Supervisor:
     def start(self) -> None:
         self._hub.start()
         self._hub.hear_stops(self._on_stop)
-        work: list[Coroutine[Any, Any, None]] = [self._committer.run(), self._renew_all()]
+        self._loops = [_start(self._committer.run()), _start(self._renew_all())]
         for shard in self._shards:
-            work += [self._take_jobs(shard), self._take_over_jobs(shard)]
-        loop = asyncio.get_running_loop()
-        self._loops = [
-            loop.create_task(one, name="relay supervisor", context=Context()) for one in work
-        ]
+            self._takers += [_start(self._take_jobs(shard)), _start(self._take_over_jobs(shard))]
 
     async def drain(self) -> None:
         """Stop claiming, let jobs finish for drain_s, then release or interrupt the rest."""
         self._draining = True
+        # A read that still waits for jobs would be handed those that are released below.
+        await asyncio.wait(self._takers)
         if self._jobs:
             await asyncio.wait(self._jobs, timeout=self._config.drain_s)
         for run in self._runs.values():
@@ -151,9 +150,10 @@ class Supervisor:
     async def aclose(self) -> None:
         """End at once. What is still running is taken over by another worker after its lease."""
         self._draining = True
-        for task in [*self._loops, *self._jobs]:
+        tasks = [*self._takers, *self._loops, *self._jobs]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._loops, *self._jobs, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     # -- loops ------------------------------------------------------------------------------------
     def _free(self) -> int:
@@ -191,9 +191,7 @@ class Supervisor:
         if job.response_id in self._runs:
             return  # our own job came back: its renewals go on, so this is a late hand-out
         run = self._runs[job.response_id] = Run(job)
-        task = asyncio.get_running_loop().create_task(
-            self._job(run), name=f"relay job {job.response_id}", context=Context()
-        )
+        task = _start(self._job(run))
         self._jobs.add(task)
         task.add_done_callback(self._jobs.discard)
 
@@ -348,6 +346,12 @@ class Supervisor:
             logger.warning(
                 "log of %s is open again; its job will be claimed again", job.response_id
             )
+
+
+def _start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    # A context of its own: a background task must not keep a request's context alive.
+    loop = asyncio.get_running_loop()
+    return loop.create_task(work, name="relay supervisor", context=Context())
 
 
 async def _pause(failures: int) -> None:

@@ -14,9 +14,8 @@ import time
 from hashlib import sha256
 from typing import Final, Protocol
 
-from relay.coalesce import Coalescer
-
 from relay import events as ev
+from relay.coalesce import Coalescer
 from relay.errors import Fenced
 from relay.metrics import COUNTERS
 from relay.store import Appended, Batch, Lease, Reply, Store

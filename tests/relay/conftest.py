@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
+import redis
 
 from relay.config import RelayConfig
 from relay.hub import Hub
@@ -26,7 +27,10 @@ async def store(request: pytest.FixtureRequest, config: RelayConfig) -> AsyncIte
     if request.param == "memory":
         made = MemoryStore(config)
     else:
-        made = RedisStore(request.getfixturevalue("redis_url"), config)
+        url: str = request.getfixturevalue("redis_url")
+        with redis.Redis.from_url(url) as client:
+            client.flushall()  # a job left by an earlier test would be run by this one's supervisor
+        made = RedisStore(url, config)
     yield made
     await made.aclose()
 

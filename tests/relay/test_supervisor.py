@@ -1,0 +1,390 @@
+"""PROTOCOL 2, 3, 6, 8, 9 end to end inside one process: jobs in, exactly one end out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from relay import events as ev
+from relay.errors import UpstreamError
+from relay.fold import text_sha256
+from relay.follow import follow
+from relay.generate import End, Outcome, conclude, ended
+from relay.hub import Hub
+from relay.request import Disconnect
+from relay.states import ErrorKind
+from relay.store import Cancelled, MemoryStore, Store, fold_log
+from relay.supervisor import Supervisor
+from tests.relay.actors import MODEL, MemoryRecords, PuppetCall, PuppetUpstream
+from tests.relay.reader import Reader
+from tests.relay.scribe import Scribe
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from relay.config import RelayConfig
+
+STOP = ev.encode_event(ended(End.cancelled("user")), 0)
+
+
+@dataclass
+class Stage:
+    store: Store
+    hub: Hub
+    config: RelayConfig
+    upstream: PuppetUpstream
+    records: MemoryRecords
+    supervisor: Supervisor
+
+    def another(self, name: str, config: RelayConfig | None = None) -> Supervisor:
+        return Supervisor(
+            self.store,
+            self.hub,
+            self.records,
+            lambda: {"scripted": MODEL},
+            config or self.config,
+            upstream=self.upstream,
+            worker=name,
+        )
+
+    async def ask(self, policy: Disconnect | None = None) -> Scribe:
+        scribe = Scribe(self.store)
+        self.records.requests[scribe.rid] = scribe.request(policy)
+        await scribe.create(policy)
+        return scribe
+
+    async def call(self, n: int = 0) -> PuppetCall:
+        await wait_until(lambda: len(self.upstream.calls) > n, f"upstream call {n}")
+        return self.upstream.calls[n]
+
+    async def asked(self, policy: Disconnect | None = None) -> tuple[str, PuppetCall]:
+        n = len(self.upstream.calls)
+        scribe = await self.ask(policy)
+        return scribe.rid, await self.call(n)
+
+    async def outcome(self, rid: str, timeout: float = 10) -> Outcome:
+        return await wait_until(
+            lambda: self.records.outcomes.get(rid), "the record", timeout=timeout
+        )
+
+    async def text(self, rid: str) -> str:
+        folded = await fold_log(self.store, rid)
+        return folded[0].text if folded else ""
+
+    async def until_text(self, rid: str, text: str) -> None:
+        async def shown() -> bool:
+            return await self.text(rid) == text
+
+        await wait_until(shown, f"{text!r} in the log")
+
+
+@pytest.fixture
+async def stage(store: Store, hub: Hub, config: RelayConfig) -> AsyncIterator[Stage]:
+    made = Stage(store, hub, config, PuppetUpstream(), MemoryRecords(), None)  # type: ignore[arg-type]
+    made.supervisor = made.another("first")
+    made.supervisor.start()
+    yield made
+    await made.supervisor.aclose()
+
+
+async def test_an_answer_goes_through_the_log_to_viewer_and_record(stage: Stage) -> None:
+    rid, call = await stage.asked()
+    reader = Reader()
+    reading = asyncio.create_task(reader.read(await follow(stage.hub, rid)))
+    call.say("Hello", " ", "world")
+    call.send(ev.Usage(input_tokens=3, output_tokens=3))
+    call.end()
+    await reading
+    reader.check_whole("Hello world")
+    snapshot = (await stage.outcome(rid)).snapshot
+    assert (snapshot.status, snapshot.reason, snapshot.text) == ("completed", None, "Hello world")
+    assert snapshot.usage == ev.UsageCount(input_tokens=3, output_tokens=3)
+    assert (await stage.outcome(rid)).counted_output_tokens == 3
+    assert snapshot.timings.first_token_at
+    assert snapshot.timings.ended_at
+
+
+@pytest.mark.parametrize(
+    ("finish_reason", "status", "reason"),
+    [
+        ("stop", "completed", None),
+        ("tool_calls", "completed", None),
+        ("other", "completed", None),
+        (None, "completed", None),
+        ("length", "incomplete", "max_tokens"),
+        ("content_filter", "incomplete", "content_filter"),
+    ],
+)
+async def test_how_the_model_stopped_decides_the_end(
+    stage: Stage, finish_reason: str | None, status: str, reason: str | None
+) -> None:
+    rid, call = await stage.asked()
+    call.say("x")
+    call.end(finish_reason)
+    snapshot = (await stage.outcome(rid)).snapshot
+    assert (snapshot.status, snapshot.reason, snapshot.finish_reason) == (
+        status,
+        reason,
+        finish_reason,
+    )
+
+
+async def test_an_upstream_that_breaks_off_is_a_failure_with_its_text_kept(stage: Stage) -> None:
+    """Law 12."""
+    rid, call = await stage.asked()
+    call.say("half an ")
+    call.fail(UpstreamError(ErrorKind.TRUNCATED, "the provider broke off"))
+    snapshot = (await stage.outcome(rid)).snapshot
+    assert (snapshot.status, snapshot.reason, snapshot.text) == ("failed", "truncated", "half an ")
+    assert snapshot.error == ev.Error(
+        code="truncated", message="the provider broke off", retryable=True
+    )
+
+
+async def test_our_own_mistake_is_told_as_internal(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    rid, call = await stage.asked()
+    call.fail(ZeroDivisionError("oops"))
+    snapshot = (await stage.outcome(rid)).snapshot
+    assert (snapshot.status, snapshot.reason) == ("failed", "internal")
+    assert "oops" not in (snapshot.error.message if snapshot.error else "")
+    assert "crashed" in caplog.text
+
+
+async def test_a_stop_in_mid_text_closes_the_upstream_first_and_keeps_the_text(
+    stage: Stage,
+) -> None:
+    """PROTOCOL 6.3, 6.4; law 7."""
+    rid, call = await stage.asked()
+    call.say("kept")
+    await stage.until_text(rid, "kept")
+    assert await stage.store.cancel(rid, "user", ended=STOP) is Cancelled.FLAGGED
+    snapshot = (await stage.outcome(rid)).snapshot
+    assert (snapshot.status, snapshot.reason, snapshot.text) == ("cancelled", "user", "kept")
+    assert snapshot.text_sha256 == text_sha256("kept")
+    assert call.aborted
+    read = call.read
+    call.say("late")
+    await asyncio.sleep(0)
+    assert call.read == read, "nothing is read from an upstream after `cancelled`"
+    assert await stage.text(rid) == "kept"
+
+
+async def test_a_stop_before_the_first_token_cancels(stage: Stage) -> None:
+    rid, call = await stage.asked()
+    assert await stage.store.cancel(rid, "admin", ended=STOP) is Cancelled.FLAGGED
+    snapshot = (await stage.outcome(rid)).snapshot
+    assert (snapshot.status, snapshot.reason, snapshot.text) == ("cancelled", "admin", "")
+    assert call.aborted
+
+
+async def test_a_stop_whose_wake_up_is_lost_is_heard_at_the_next_renewal(
+    stage: Stage, store: Store
+) -> None:
+    """PROTOCOL 6.6: the upstream is silent, the message never came."""
+    stage.hub._on_stop.clear()
+    rid, call = await stage.asked()
+    await store.cancel(rid, "user", ended=STOP)
+    assert (await stage.outcome(rid)).snapshot.status == "cancelled"
+    assert call.aborted
+
+
+async def test_a_stop_is_heard_by_the_next_append_when_everything_else_is_lost(
+    store: Store, hub: Hub, config: RelayConfig
+) -> None:
+    stage = Stage(store, hub, config, PuppetUpstream(), MemoryRecords(), None)  # type: ignore[arg-type]
+    stage.supervisor = stage.another("deaf", replace(config, renew_s=60.0))
+    stage.supervisor.start()
+    hub._on_stop.clear()
+    rid, call = await stage.asked()
+    await store.cancel(rid, "user", ended=STOP)
+    call.say("x")
+    assert (await stage.outcome(rid)).snapshot.status == "cancelled"
+    await stage.supervisor.aclose()
+
+
+async def test_a_stop_after_the_end_changes_nothing(stage: Stage) -> None:
+    rid, call = await stage.asked()
+    call.say("done")
+    call.end()
+    await stage.outcome(rid)
+    assert await stage.store.cancel(rid, "user", ended=STOP) is Cancelled.ENDED
+    assert (await conclude(stage.store, rid)).snapshot.status == "completed"
+
+
+async def test_two_hundred_stops_at_any_moment_all_end_as_cancelled_or_completed(
+    stage: Stage,
+) -> None:
+    """Law 3 and 7: one end each, and never a word read after it."""
+
+    async def one(i: int) -> None:
+        scribe = await stage.ask()
+        for _ in range(i % 23):
+            await asyncio.sleep(0)
+        await stage.store.cancel(scribe.rid, "user", ended=STOP)
+
+    talking = asyncio.create_task(_talk(stage.upstream))
+    await asyncio.gather(*(one(i) for i in range(200)))
+    await wait_until(lambda: len(stage.records.requests) == 200, "all asked")
+
+    async def all_ended() -> bool:
+        return all([(await fold_log(stage.store, r))[0].ended for r in stage.records.requests])  # type: ignore[index]
+
+    await wait_until(all_ended, "all ended", timeout=20)
+    for rid in stage.records.requests:
+        folded = await fold_log(stage.store, rid)
+        assert folded is not None
+        assert folded[0].status == "cancelled"
+        assert folded[0].text_sha256 == text_sha256(folded[0].text)
+    assert stage.upstream.open_calls == 0
+    talking.cancel()
+
+
+async def _talk(upstream: PuppetUpstream) -> None:
+    while True:
+        for call in upstream.calls:
+            if not call.closed.is_set():
+                call.say("token ")
+        await asyncio.sleep(0.002)
+
+
+async def test_an_abandoned_answer_is_stopped(stage: Stage) -> None:
+    """PROTOCOL 7.4: a leave of the last viewer, then the short timer."""
+    rid, call = await stage.asked(Disconnect(cancel_after_s=300, leave_after_s=0))
+    call.say("anybody there?")
+    await stage.store.attend(rid, "me/1")
+    await stage.store.leave(rid, "me/1")
+    snapshot = (await stage.outcome(rid)).snapshot
+    assert (snapshot.status, snapshot.reason) == ("cancelled", "abandoned")
+    assert call.aborted
+
+
+async def test_an_answer_longer_than_the_limit_ends_as_log_limit(
+    store: Store, config: RelayConfig
+) -> None:
+    """PROTOCOL 3.5."""
+    small = replace(config, max_log_bytes=2_000)
+    store = MemoryStore(small) if isinstance(store, MemoryStore) else store
+    if not isinstance(store, MemoryStore):
+        store._config = small  # type: ignore[attr-defined]
+    hub = Hub(store, small)
+    stage = Stage(store, hub, small, PuppetUpstream(), MemoryRecords(), None)  # type: ignore[arg-type]
+    stage.supervisor = stage.another("small")
+    stage.supervisor.start()
+    rid, call = await stage.asked()
+    for i in range(100):
+        call.say(f"{i:0100}")
+        await asyncio.sleep(0)
+    snapshot = (await stage.outcome(rid)).snapshot
+    assert (snapshot.status, snapshot.reason) == ("incomplete", "log_limit")
+    assert snapshot.text_sha256 == text_sha256(snapshot.text)
+    assert 0 < len(snapshot.text) <= 2_000
+    assert call.aborted
+    await stage.supervisor.aclose()
+    await hub.aclose()
+
+
+async def test_the_wall_clock_ends_an_answer(store: Store, hub: Hub, config: RelayConfig) -> None:
+    impatient = replace(config, total_s=0.3)
+    stage = Stage(store, hub, impatient, PuppetUpstream(), MemoryRecords(), None)  # type: ignore[arg-type]
+    stage.supervisor = stage.another("impatient")
+    stage.supervisor.start()
+    rid, call = await stage.asked()
+    call.say("slow")
+    snapshot = (await stage.outcome(rid)).snapshot
+    assert (snapshot.status, snapshot.reason, snapshot.text) == ("failed", "wall_clock", "slow")
+    assert call.aborted
+    await stage.supervisor.aclose()
+
+
+async def test_a_model_that_is_gone_fails_with_a_sentence(stage: Stage) -> None:
+    scribe = Scribe(stage.store)
+    stage.records.requests[scribe.rid] = msgspec.structs.replace(scribe.request(), model="gone")
+    await scribe.create()
+    snapshot = (await stage.outcome(scribe.rid)).snapshot
+    assert (snapshot.status, snapshot.reason) == ("failed", "not_found")
+    assert stage.upstream.calls == []
+
+
+async def test_a_final_record_retires_the_log_and_nothing_runs(stage: Stage) -> None:
+    """PROTOCOL 8.1."""
+    scribe = Scribe(stage.store)
+    await scribe.create()
+    await wait_until_gone(stage.store, scribe.rid)
+    assert stage.upstream.calls == []
+
+
+async def wait_until_gone(store: Store, rid: str) -> None:
+    async def gone() -> bool:
+        return (await store.tails([rid]))[0] is None
+
+    await wait_until(gone, "the log to be retired")
+
+
+async def test_a_database_that_is_away_at_the_end_is_waited_for(stage: Stage) -> None:
+    rid, call = await stage.asked()
+    call.say("x")
+    stage.records.away = 3
+    call.end()
+    assert (await stage.outcome(rid)).snapshot.text == "x"
+    assert stage.records.writes == 1
+
+
+async def test_a_dead_worker_with_content_is_interrupted_by_another(stage: Stage) -> None:
+    """PROTOCOL 9.1, 6.4: the text is kept, the tokens are not made twice."""
+    rid, call = await stage.asked()
+    call.say("so far")
+    await stage.until_text(rid, "so far")
+    await stage.supervisor.aclose()  # as a kill: no end, no ack
+    second = stage.another("second")
+    second.start()
+    snapshot = (await stage.outcome(rid, timeout=15)).snapshot
+    assert (snapshot.status, snapshot.reason) == ("interrupted", "worker_lost")
+    assert (snapshot.text, len(stage.upstream.calls)) == ("so far", 1)
+    await second.aclose()
+
+
+async def test_a_dead_worker_without_content_is_run_again(stage: Stage) -> None:
+    rid, _ = await stage.asked()
+    await stage.supervisor.aclose()
+    second = stage.another("second")
+    second.start()
+    await wait_until(lambda: len(stage.upstream.calls) > 1, "a second run", timeout=15)
+    stage.upstream.calls[1].say("again")
+    stage.upstream.calls[1].end()
+    snapshot = (await stage.outcome(rid)).snapshot
+    assert (snapshot.status, snapshot.text, snapshot.attempt) == ("completed", "again", 2)
+    await second.aclose()
+
+
+async def test_a_drain_finishes_releases_and_interrupts(
+    store: Store, hub: Hub, config: RelayConfig
+) -> None:
+    """PROTOCOL 9.3."""
+    hasty = replace(config, drain_s=0.05)
+    stage = Stage(store, hub, hasty, PuppetUpstream(), MemoryRecords(), None)  # type: ignore[arg-type]
+    stage.supervisor = stage.another("leaving")
+    stage.supervisor.start()
+    talking, talk = await stage.asked()
+    silent, mute = await stage.asked()
+    talk.say("begun")
+    await stage.until_text(talking, "begun")
+    await stage.supervisor.drain()
+    snapshot = (await stage.outcome(talking)).snapshot
+    assert (snapshot.status, snapshot.reason) == ("interrupted", "shutdown")
+    assert talk.aborted
+    assert mute.aborted
+    second = stage.another("staying")
+    second.start()
+    call = await stage.call(2)
+    assert call.request.response_id == silent
+    call.say("fresh")
+    call.end()
+    assert (await stage.outcome(silent)).snapshot.text == "fresh"
+    await second.aclose()
+    await stage.supervisor.aclose()
