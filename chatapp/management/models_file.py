@@ -1,6 +1,7 @@
 """The models file that `manage.py dev` writes: its own engine, OpenAI's if there is a key, yours.
 
-The order is the order in which the page offers them, so the embedded model is the default.
+The order is the order in which the page offers them, so the embedded model is the default unless
+your file says `default = "name"`.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ def openai_model(environ: Mapping[str, str]) -> Models:
     }
 
 
-def read_models(path: Path) -> Models:
-    """Raises BadModelsFile, which names the file."""
+def read_models(path: Path) -> tuple[Models, str | None]:
+    """Entries and default of a file. Raises BadModelsFile, which names the file."""
     try:
         content = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
@@ -64,12 +65,16 @@ def read_models(path: Path) -> Models:
     models: object = content.get("models", {})
     if not isinstance(models, dict) or not all(isinstance(m, dict) for m in models.values()):
         raise BadModelsFile(f"{path}: each model is a table, as in [models.fast]")
-    return models
+    if unknown := set(content) - {"models", "default"}:
+        raise BadModelsFile(f"{path}: unknown key {', '.join(sorted(unknown))}")
+    return models, content.get("default")
 
 
-def to_toml(models: Models) -> str:
+def to_toml(models: Models, default: str | None = None) -> str:
     """Write the subset of TOML that a models file needs."""
     parts = ["# Written by `manage.py dev` at every start; put your own models in RELAY_MODELS.\n"]
+    if default is not None:
+        parts.append(f"default = {_value(default)}\n")
     for name, entry in models.items():
         lines = [f"{_key(key)} = {_value(value)}\n" for key, value in entry.items()]
         parts.append(f"\n[models.{_key(name)}]\n" + "".join(lines))

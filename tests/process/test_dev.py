@@ -284,7 +284,7 @@ def test_models_of_your_own_and_openai_appear_too(start: Start, tmp_path: Path) 
     own = tmp_path / "models.toml"
     own.write_text(
         '[models.mine]\ndialect = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\n'
-        'upstream_model = "mine"\n'
+        'upstream_model = "mine"\nfallback = ["some.model"]\n'
     )
     dev = start(RELAY_MODELS=str(own), OPENAI_API_KEY="not-a-key", OPENAI_MODEL="some.model")
     dev.wait_until_open()

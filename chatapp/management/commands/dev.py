@@ -114,10 +114,18 @@ class Command(BaseCommand):
             raise PartFailed(
                 "the embedded model is not installed: run `make setup`, or start with --no-engine"
             )
-        own = _own_models()
+        own, default = _own_models()
         wait_for_engine = embedded.start_engine() if engine else None
-        redis_url = embedded.start_valkey()
+        redis_url = embedded.start_valkey()  # while the engine loads its model
         self._ready("valkey", "data loaded")
+        models: Models = {}
+        if wait_for_engine is not None:
+            url = wait_for_engine()
+            models |= embedded_model(url)
+            self._ready("engine", url)
+        models |= openai_model(os.environ) | own
+        models_file = folder.path / "models.toml"
+        models_file.write_text(to_toml(models, default))
 
         password = folder.secret("demo_password", length_bytes=9)
         embedded.set_environment(
@@ -125,23 +133,14 @@ class Command(BaseCommand):
             DATABASE_URL=folder.database_url,
             REDIS_URL=redis_url,
             SECRET_KEY=folder.secret("secret_key", length_bytes=48),
-            RELAY_MODELS=str(folder.path / "models.toml"),
+            RELAY_MODELS=str(models_file),
             RELAY_EMBEDDED="1",
             RELAY_DRAIN_S=os.environ.get("RELAY_DRAIN_S", str(DRAIN_S)),
             DEBUG="1",
         )
-        models = {**openai_model(os.environ), **own}
-        # The engine loads its model meanwhile; the file is complete before the web server reads it.
-        _write_models(folder, models)
         for note in embedded.prepare_database(password):
             self.stdout.write(note)
         self._ready("database", "migrated")
-
-        if wait_for_engine is not None:
-            url = wait_for_engine()
-            models = {**embedded_model(url), **models}
-            _write_models(folder, models)
-            self._ready("engine", url)
         embedded.start_web(port)
         self._ready("web", f"models: {', '.join(models) or 'none, see --help'}")
         self.stdout.write(f"Open http://{HOST}:{port}/  user: {DEMO_USER}  password: {password}")
@@ -153,10 +152,6 @@ class Command(BaseCommand):
         self.stdout.flush()
 
 
-def _own_models() -> Models:
+def _own_models() -> tuple[Models, str | None]:
     path = os.environ.get("RELAY_MODELS")
-    return read_models(Path(path)) if path else {}
-
-
-def _write_models(folder: DataFolder, models: Models) -> None:
-    (folder.path / "models.toml").write_text(to_toml(models))
+    return read_models(Path(path)) if path else ({}, None)

@@ -60,7 +60,18 @@ def test_openai_model_and_address_can_be_chosen() -> None:
     assert openai_model(environ)["m"]["base_url"] == "http://h/v1"
 
 
-@pytest.mark.parametrize("text", ["[models", "models = 3", "[models]\nfast = 1"])
+def test_the_default_of_your_own_file_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "models.toml"
+    path.write_text('default = "mine"\n[models.mine]\ndialect = "openai-chat"\n')
+    models, default = read_models(path)
+    written = tomllib.loads(to_toml({**embedded_model("http://127.0.0.1:1"), **models}, default))
+    assert written["default"] == "mine"
+    assert list(written["models"]) == ["smollm2", "mine"]
+
+
+@pytest.mark.parametrize(
+    "text", ["[models", "models = 3", "[models]\nfast = 1", "[model.fast]\nx = 1"]
+)
 def test_a_bad_models_file_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "models.toml"
     path.write_text(text)
@@ -71,4 +82,4 @@ def test_a_bad_models_file_is_named(tmp_path: Path, text: str) -> None:
 def test_a_models_file_without_models_is_empty(tmp_path: Path) -> None:
     path = tmp_path / "models.toml"
     path.write_text("")
-    assert read_models(path) == {}
+    assert read_models(path) == ({}, None)
