@@ -1,26 +1,25 @@
 """The store on Redis or Valkey: every multi-step change is one script (PROTOCOL 1-9).
 
-Three connections a process: a lane for scripts, a lane for reads (a page of 256 KiB must not hold
-an append back), and one that blocks in XREADGROUP per shard, with no socket time-out, because
-redis-py takes a time-out there for a broken connection and retries for a minute.
+Two lanes a process: one for scripts, one for reads (a page of 256 KiB must not hold an append
+back). Beside them a connection per shard that waits for jobs, and one that is subscribed.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from redis.asyncio.connection import AbstractConnection, ConnectionPool
+from redis.asyncio.connection import ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import NoScriptError, ResponseError
 
 from relay.errors import StoreUnavailable
 from relay.events import Created, encode_event
 from relay.store import keys, scripts
+from relay.store.jobs import JobQueue
 from relay.store.lane import Command, Lane
 from relay.store.protocol import (
     Appended,
@@ -71,7 +70,7 @@ class RedisStore:
         )
         self._writes = Lane(self._pool)
         self._reads = Lane(self._pool)
-        self._takers: dict[int, AbstractConnection] = {}
+        self._queue = JobQueue(self._pool, self._writes)
         self._lease_ms = round(config.lease_s * 1000)
         self._grace_ms = round(2 * config.heartbeat_s * 1000)
         self._ttl_ms = round(config.total_s * 1000) + DAY_MS
@@ -124,52 +123,13 @@ class RedisStore:
 
     # -- jobs -----------------------------------------------------------------------------------
     async def take(self, shard: int, worker: str, count: int, block_s: float) -> list[Job]:
-        command = ("XREADGROUP", "GROUP", keys.GROUP, worker, "COUNT", count)
-        command += ("BLOCK", max(1, round(block_s * 1000)), "STREAMS", keys.jobs(shard), ">")
-        try:
-            reply = await self._block(shard, command)
-        except ResponseError as error:
-            if not str(error).startswith("NOGROUP"):
-                raise StoreUnavailable(f"take: {error}") from error
-            await self._make_group(shard)
-            return []
-        return _jobs(shard, reply[0][1]) if reply else []
-
-    async def _block(self, shard: int, command: Command) -> Any:
-        connection = self._takers.get(shard)
-        try:
-            if connection is None:
-                connection = self._takers[shard] = self._pool.make_connection()
-                await connection.connect()
-            await connection.send_command(*command, check_health=False)
-            return await connection.read_response(disable_decoding=True, timeout=math.inf)
-        except ResponseError:
-            raise
-        except (RedisError, OSError) as error:
-            self._takers.pop(shard, None)
-            raise StoreUnavailable("the store did not hand out jobs") from error
-        except asyncio.CancelledError:
-            # The reply may still come: a connection in that state serves nobody else.
-            self._takers.pop(shard, None)
-            raise
-
-    async def _make_group(self, shard: int) -> None:
-        try:
-            command = ("XGROUP", "CREATE", keys.jobs(shard), keys.GROUP, "0", "MKSTREAM")
-            await self._writes.send(command)
-        except ResponseError as error:
-            if not str(error).startswith("BUSYGROUP"):
-                raise StoreUnavailable(f"take: {error}") from error
+        return await self._queue.take(shard, worker, count, block_s)
 
     async def reclaim(self, shard: int, worker: str, count: int, idle_s: float) -> list[Job]:
-        command = ("XAUTOCLAIM", keys.jobs(shard), keys.GROUP, worker, round(idle_s * 1000), "0")
-        try:
-            reply = await self._writes.send((*command, "COUNT", count))
-        except ResponseError as error:
-            if str(error).startswith("NOGROUP"):
-                return []
-            raise StoreUnavailable(f"reclaim: {error}") from error
-        return _jobs(shard, reply[1])
+        return await self._queue.reclaim(shard, worker, count, idle_s)
+
+    async def workers(self, shard: int, within_s: float) -> int:
+        return await self._queue.workers(shard, within_s)
 
     async def claim(self, job: Job, worker: str, *, at: str) -> Claim:
         rid = job.response_id
@@ -376,26 +336,11 @@ class RedisStore:
         reply = await self._reads.send(("HGET", keys.meta(response_id), "delivered"))
         return int(reply or 0)
 
-    async def workers(self, shard: int, within_s: float) -> int:
-        try:
-            rows = await self._reads.send(("XINFO", "CONSUMERS", keys.jobs(shard), keys.GROUP))
-        except ResponseError:
-            return 0
-        idle = [row[row.index(b"idle") + 1] for row in rows]
-        return sum(1 for ms in idle if ms <= within_s * 1000)
-
     async def aclose(self) -> None:
         await self._writes.aclose()
         await self._reads.aclose()
-        for connection in self._takers.values():
-            await connection.disconnect(nowait=True)
-        self._takers.clear()
+        await self._queue.aclose()
         await self._pool.aclose()
-
-
-def _jobs(shard: int, entries: list[Any]) -> list[Job]:
-    # An entry deleted since it was pending comes without fields.
-    return [Job(shard, entry[0].decode(), entry[1][1].decode()) for entry in entries if entry[1]]
 
 
 def _reply(lease: Lease, reply: list[Any]) -> Reply:

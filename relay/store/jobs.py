@@ -1,0 +1,97 @@
+"""The job streams: who gets which response to work on (PROTOCOL 2, 9).
+
+New jobs come from a blocking read, on a connection of its own per shard and without a socket
+time-out: redis-py takes a time-out there for a broken connection and retries for a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import TYPE_CHECKING, Any
+
+from redis.exceptions import RedisError, ResponseError
+
+from relay.errors import StoreUnavailable
+from relay.store import keys
+from relay.store.protocol import Job
+
+if TYPE_CHECKING:
+    from redis.asyncio.connection import AbstractConnection, ConnectionPool
+
+    from relay.store.lane import Command, Lane
+
+
+class JobQueue:
+    """One consumer group per shard; `lane` carries what does not block."""
+
+    def __init__(self, pool: ConnectionPool, lane: Lane) -> None:
+        self._pool = pool
+        self._lane = lane
+        self._takers: dict[int, AbstractConnection] = {}
+
+    async def take(self, shard: int, worker: str, count: int, block_s: float) -> list[Job]:
+        command = ("XREADGROUP", "GROUP", keys.GROUP, worker, "COUNT", count)
+        command += ("BLOCK", max(1, round(block_s * 1000)), "STREAMS", keys.jobs(shard), ">")
+        try:
+            reply = await self._block(shard, command)
+        except ResponseError as error:
+            if not str(error).startswith("NOGROUP"):
+                raise StoreUnavailable(f"take: {error}") from error
+            await self._make_group(shard)
+            return []
+        return _jobs(shard, reply[0][1]) if reply else []
+
+    async def _block(self, shard: int, command: Command) -> Any:
+        connection = self._takers.get(shard)
+        try:
+            if connection is None:
+                connection = self._takers[shard] = self._pool.make_connection()
+                await connection.connect()
+            await connection.send_command(*command, check_health=False)
+            return await connection.read_response(disable_decoding=True, timeout=math.inf)
+        except ResponseError:
+            raise
+        except (RedisError, OSError) as error:
+            self._takers.pop(shard, None)
+            raise StoreUnavailable("the store did not hand out jobs") from error
+        except asyncio.CancelledError:
+            # The reply may still come: a connection in that state serves nobody else.
+            self._takers.pop(shard, None)
+            raise
+
+    async def _make_group(self, shard: int) -> None:
+        try:
+            command = ("XGROUP", "CREATE", keys.jobs(shard), keys.GROUP, "0", "MKSTREAM")
+            await self._lane.send(command)
+        except ResponseError as error:
+            if not str(error).startswith("BUSYGROUP"):
+                raise StoreUnavailable(f"take: {error}") from error
+
+    async def reclaim(self, shard: int, worker: str, count: int, idle_s: float) -> list[Job]:
+        command = ("XAUTOCLAIM", keys.jobs(shard), keys.GROUP, worker, round(idle_s * 1000), "0")
+        try:
+            reply = await self._lane.send((*command, "COUNT", count))
+        except ResponseError as error:
+            if str(error).startswith("NOGROUP"):
+                return []
+            raise StoreUnavailable(f"reclaim: {error}") from error
+        return _jobs(shard, reply[1])
+
+    async def workers(self, shard: int, within_s: float) -> int:
+        try:
+            rows = await self._lane.send(("XINFO", "CONSUMERS", keys.jobs(shard), keys.GROUP))
+        except ResponseError:
+            return 0
+        idle = [row[row.index(b"idle") + 1] for row in rows]
+        return sum(1 for ms in idle if ms <= within_s * 1000)
+
+    async def aclose(self) -> None:
+        for connection in self._takers.values():
+            await connection.disconnect(nowait=True)
+        self._takers.clear()
+
+
+def _jobs(shard: int, entries: list[Any]) -> list[Job]:
+    # An entry deleted since it was pending comes without fields.
+    return [Job(shard, entry[0].decode(), entry[1][1].decode()) for entry in entries if entry[1]]
