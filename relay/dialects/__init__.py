@@ -1,0 +1,16 @@
+"""The wire formats of providers, by the names that models files use."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from relay.dialects.dialect import Decoder, Dialect, Finish
+from relay.dialects.openai_chat import OPENAI_CHAT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType({OPENAI_CHAT.name: OPENAI_CHAT})
+
+__all__ = ["DIALECTS", "Decoder", "Dialect", "Finish"]

@@ -1,0 +1,186 @@
+"""What the chunks of one OpenAI chat answer mean (corpus rules 5, 6, 8, 9 and 11).
+
+Text leaves as it arrives. Only three things wait: half a character for its other half, tool calls
+for the end of the stream, and usage that comes with every token, which would double the log.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from relay.dialects.finish_reasons import finish_reason
+from relay.dialects.openai_chat_chunk import (
+    Choice,
+    Chunk,
+    Delta,
+    content_texts,
+    reasoning_signatures,
+    reasoning_text,
+    usage_counts,
+)
+from relay.dialects.provider_errors import error_in
+from relay.events import (
+    Event,
+    Notice,
+    PartMeta,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    Usage,
+)
+from relay.states import ErrorKind, FinishReason
+from relay.wire.surrogates import SurrogateJoiner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from relay.dialects.tool_calls import ToolCallAssembler
+    from relay.errors import UpstreamError
+
+_TextKind = type[TextDelta] | type[ReasoningDelta] | type[RefusalDelta]
+
+
+class Answer:
+    """Choice 0 of a completion. `secret` is kept out of error messages."""
+
+    def __init__(self, tools: ToolCallAssembler, secret: str | None) -> None:
+        self.tools = tools
+        self.seen = False
+        """Any chunk that means something has come."""
+        self.output = False
+        """Any text or tool call has come."""
+        self.reason: FinishReason | None = None
+        self._secret = secret
+        # Joiners per kind of text, made once strict decoding has failed: they cost time, and text
+        # that msgspec accepts has no half characters.
+        self._halves: dict[_TextKind, SurrogateJoiner] | None = None
+        self._usage: dict[str, int] = {}
+        self._usage_unsent = False
+
+    def expect_halves(self) -> None:
+        """From now on chunks may hold half characters."""
+        if self._halves is None:
+            self._halves = {}
+
+    def chunk(self, chunk: Chunk, events: list[Event]) -> UpstreamError | None:
+        """Append what `chunk` means to `events`; return the failure it reports, if it does."""
+        failure: UpstreamError | None = None
+        if chunk.choices is not None:
+            self.seen = True
+            for choice in chunk.choices:
+                if not choice.index:  # choice 0, or the only one: we never ask for more
+                    failure = self._choice(choice, events) or failure
+        if chunk.error:
+            failure = error_in(chunk.error, secret=self._secret)
+        if chunk.prompt_progress is not None:
+            self.seen = True
+            events.extend(_progress(chunk.prompt_progress))
+        if chunk.usage is not None:
+            self._count(chunk.usage)
+        elif chunk.x_groq is not None:
+            self._count(chunk.x_groq.get("usage") if isinstance(chunk.x_groq, dict) else None)
+        if self._usage_unsent and (self.reason or not chunk.choices):
+            events.extend(self.last_usage())
+        return failure
+
+    def held_text(self) -> Iterator[Event]:
+        """Half characters that will never be whole."""
+        for kind, joiner in (self._halves or {}).items():
+            if rest := joiner.finish():
+                self.output = True
+                yield kind(delta=rest)
+
+    def last_usage(self) -> Iterator[Event]:
+        if self._usage_unsent:
+            self._usage_unsent = False
+            yield Usage(
+                input_tokens=self._usage.get("input_tokens"),
+                output_tokens=self._usage.get("output_tokens"),
+                cached_input_tokens=self._usage.get("cached_input_tokens"),
+                reasoning_tokens=self._usage.get("reasoning_tokens"),
+            )
+
+    def _choice(self, choice: Choice, events: list[Event]) -> UpstreamError | None:
+        delta = choice.delta
+        if delta is None and not self.output:
+            delta = choice.message
+        if delta is not None:
+            self._delta(delta, events)
+        if choice.usage is not None:
+            self._count(choice.usage)
+        if choice.error:
+            return error_in(choice.error, secret=self._secret)
+        if choice.finish_reason is not None:
+            reason = finish_reason(choice.finish_reason)
+            if isinstance(reason, ErrorKind):
+                return error_in({"type": reason.value})
+            self.reason = reason or self.reason
+        return None
+
+    def _delta(self, delta: Delta, events: list[Event]) -> None:
+        if (
+            delta.reasoning_content is not None
+            or delta.reasoning is not None
+            or delta.reasoning_details is not None
+        ):
+            self._text(ReasoningDelta, reasoning_text(delta), events)
+            events += [
+                PartMeta(part=0, kind="signature", data=detail)
+                for detail in reasoning_signatures(delta)
+            ]
+        content = delta.content
+        if type(content) is str and self._halves is None:
+            if content:
+                self.output = True
+                events.append(TextDelta(delta=content))
+        elif content:
+            for is_reasoning, text in content_texts(content):
+                self._text(ReasoningDelta if is_reasoning else TextDelta, text, events)
+        if delta.refusal is not None and isinstance(delta.refusal, str):
+            self._text(RefusalDelta, delta.refusal, events)
+        if delta.tool_calls is not None:
+            self._tool_calls(delta.tool_calls, events)
+        elif delta.function_call is not None:
+            self._tool_calls([{"index": 0, "function": delta.function_call}], events)
+
+    def _text(self, kind: _TextKind, text: str, events: list[Event]) -> None:
+        if self._halves is not None:
+            text = self._halves.setdefault(kind, SurrogateJoiner()).feed(text)
+        if text:
+            self.output = True
+            events.append(kind(delta=text))
+
+    def _tool_calls(self, entries: object, events: list[Event]) -> None:
+        for entry in entries if isinstance(entries, list) else ():
+            if not isinstance(entry, dict):
+                continue
+            self.output = True
+            index, call_id, function = entry.get("index"), entry.get("id"), entry.get("function")
+            function = function if isinstance(function, dict) else {}
+            name, arguments = function.get("name"), function.get("arguments")
+            events += self.tools.feed(
+                index if isinstance(index, int) else None,
+                call_id if isinstance(call_id, str) else "",
+                name if isinstance(name, str) else "",
+                arguments if isinstance(arguments, (str, dict)) else None,
+            )
+            if extra := entry.get("extra_content"):  # Gemini wants its thought signature back
+                at = self.tools.last_index()
+                data = {"call_id": self.tools.call_id(at), "extra_content": extra}
+                events.append(PartMeta(part=at, kind="signature", data=data))
+
+    def _count(self, usage: object) -> None:
+        for name, value in usage_counts(usage).items():
+            # A later zero is a server that forgot, not a refund.
+            if self._usage.get(name) != value and (value or name not in self._usage):
+                self._usage[name] = value
+                self._usage_unsent = True
+
+
+def _progress(progress: object) -> Iterator[Notice]:
+    """llama.cpp's `return_progress`: how much of the prompt has been read."""
+    if isinstance(progress, dict):
+        done, total = progress.get("processed"), progress.get("total")
+        if isinstance(done, int) and isinstance(total, int):
+            message = f"Reading the prompt, {done} of {total} tokens"
+            yield Notice(code="reading_prompt", message=message, done=done, total=total)

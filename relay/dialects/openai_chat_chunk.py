@@ -1,0 +1,143 @@
+"""The shape of one chunk of an OpenAI chat stream, as loosely as providers send it.
+
+Typed for speed: msgspec skips every member that is not declared here without making an object of
+it. `Any` stands where providers differ; what such a value says is read by the functions below.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+class Delta(Struct, gc=False):
+    content: Any = None
+    """A text, or a list of parts."""
+    reasoning_content: Any = None
+    reasoning: Any = None
+    reasoning_details: Any = None
+    refusal: Any = None
+    tool_calls: Any = None
+    function_call: Any = None
+    """The predecessor of tool_calls: at most one call, without index or id."""
+
+
+class Choice(Struct, gc=False):
+    index: Any = 0
+    delta: Delta | None = None
+    message: Delta | None = None
+    """The whole message: of an answer that was not streamed, or repeated beside the deltas."""
+    finish_reason: Any = None
+    usage: Any = None
+    error: Any = None
+
+
+class Chunk(Struct, gc=False):
+    choices: list[Choice] | None = None
+    usage: Any = None
+    error: Any = None
+    object: Any = None
+    message: Any = None
+    prompt_progress: Any = None
+    x_groq: Any = None
+
+
+decode_chunk: Final = msgspec.json.Decoder(Chunk).decode
+"""Read one usual chunk. Raises msgspec.DecodeError for all others: try `decode_odd_chunk`."""
+
+
+def decode_odd_chunk(data: str) -> Chunk | None:
+    """Read a chunk that is no strict JSON or has members of odd type.
+
+    Half a surrogate pair and NaN are let through: nothing is unclear about them. None for JSON that
+    is no object. Raises ValueError or RecursionError for what is not JSON.
+    """
+    return chunk_from(json.loads(data))
+
+
+def chunk_from(value: object) -> Chunk | None:
+    if not isinstance(value, dict):
+        return None
+    try:
+        return msgspec.convert(value, Chunk)
+    except msgspec.ValidationError:
+        known = {name: value.get(name) for name in Chunk.__struct_fields__}
+        known["choices"] = None
+        return Chunk(**known)
+
+
+# -- readers of the `Any`s ------------------------------------------------------------------------
+def content_texts(content: object) -> Iterator[tuple[bool, str]]:
+    """(is reasoning, text) of a `content`, in order."""
+    if isinstance(content, str):
+        yield False, content
+    elif isinstance(content, list):
+        for part in content:
+            if isinstance(part, str):
+                yield False, part
+            elif isinstance(part, dict):
+                if part.get("type") == "thinking":  # Mistral
+                    yield True, _part_text(part.get("thinking"))
+                else:
+                    yield False, _part_text(part.get("text"))
+
+
+def reasoning_text(delta: Delta) -> str:
+    """The first of a delta's reasoning members that is not empty (rule 8)."""
+    return (
+        _part_text(delta.reasoning_content)
+        or _part_text(delta.reasoning)
+        or _part_text(delta.reasoning_details)
+    )
+
+
+def reasoning_signatures(delta: Delta) -> Iterator[dict[str, Any]]:
+    """What a provider needs back beside the text of its reasoning."""
+    members = (delta.reasoning_content, delta.reasoning, delta.reasoning_details)
+    for member in members:
+        for detail in member if isinstance(member, list) else [member]:
+            if isinstance(detail, dict) and (detail.get("signature") or detail.get("data")):
+                yield detail
+
+
+def _part_text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "".join(_part_text(item) for item in value)
+    if isinstance(value, dict):
+        return _part_text(value.get("text")) or _part_text(value.get("summary"))
+    return ""
+
+
+USAGE_NAMES: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
+    "input_tokens": (("prompt_tokens",), ("input_tokens",)),
+    "output_tokens": (("completion_tokens",), ("output_tokens",)),
+    "cached_input_tokens": (
+        ("prompt_tokens_details", "cached_tokens"),
+        ("cached_tokens",),
+        ("prompt_cache_hit_tokens",),
+    ),
+    "reasoning_tokens": (("completion_tokens_details", "reasoning_tokens"),),
+}
+"""Our names and where providers put the number, best first."""
+
+
+def usage_counts(usage: object) -> dict[str, int]:
+    """What a usage object says, in our names; without what it does not say."""
+    counts = {}
+    for name, paths in USAGE_NAMES.items():
+        for path in paths:
+            value = usage
+            for key in path:
+                value = value.get(key) if isinstance(value, dict) else None
+            if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0:
+                counts[name] = int(value)
+                break
+    return counts

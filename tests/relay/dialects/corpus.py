@@ -1,0 +1,139 @@
+"""The upstream-stream corpus: what a case is, and what it takes to agree with it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from relay.config import ModelConfig
+from relay.dialects import DIALECTS, Finish
+from relay.events import Event, PartMeta
+from relay.fold import fold
+from relay.request import GenerationRequest
+from relay.states import FinishReason
+
+REQUEST = GenerationRequest(
+    response_id="r1", model="m", messages=[], created_at="2026-03-01T12:00:00Z"
+)
+MODEL = ModelConfig(
+    name="m", dialect="openai-chat", base_url="http://m/v1", upstream_model="u", api_key="k-secret"
+)
+
+
+def load(folder: str) -> list[dict[str, Any]]:
+    files = sorted((Path(__file__).parents[2] / "fixtures" / folder).glob("*.json"))
+    assert files, folder
+    return [json.loads(path.read_text()) for path in files]
+
+
+def chunks_of(case: dict[str, Any]) -> list[bytes]:
+    return [base64.b64decode(chunk) for chunk in case["chunks"]]
+
+
+def deliveries(case: dict[str, Any], random_splits: int) -> list[list[bytes]]:
+    """As recorded, whole, byte by byte, and in random pieces, the same ones in every run."""
+    data = b"".join(chunks_of(case))
+    rng = random.Random(case["name"])
+    pieces = []
+    for _ in range(random_splits):
+        at = sorted(rng.randrange(len(data) + 1) for _ in range(rng.randint(1, 9)))
+        pieces.append([data[a:b] for a, b in zip([0, *at], [*at, len(data)], strict=True)])
+    return [chunks_of(case), [data], [data[i : i + 1] for i in range(len(data))], *pieces]
+
+
+@dataclass(slots=True)
+class Result:
+    events: list[Event]
+    finish: Finish | None
+    """None when we stopped reading."""
+
+
+def decode(dialect: str, case: dict[str, Any], chunks: list[bytes]) -> Result:
+    spoken = DIALECTS[dialect]
+    if case["http_status"] != 200:
+        error = spoken.error_of_body(case["http_status"], b"".join(chunks), MODEL)
+        return Result([], Finish(error=error))
+    decoder = spoken.decoder(REQUEST, MODEL)
+    events = [event for chunk in chunks for event in decoder.feed(chunk)]
+    if case["end"] == "cancel":
+        return Result(events + decoder.abandon(), None)
+    finish = decoder.finish(case["end"] == "eof")
+    return Result(events + finish.events, finish)
+
+
+def disagreements(result: Result, case: dict[str, Any]) -> dict[str, Any]:
+    """What differs from `expect`, or from the nearest of the accepted alternatives."""
+    expects = [case["expect"], *({**case["expect"], **other} for other in case.get("accept", []))]
+    return min((_differences(result, expect) for expect in expects), key=len)
+
+
+def _differences(result: Result, expect: dict[str, Any]) -> dict[str, Any]:
+    snapshot = fold(result.events)
+    finish = result.finish
+    error = finish.error if finish is not None else None
+    state, reason = "cancelled", None
+    if error is not None:
+        state = "failed"
+    elif finish is not None:
+        reason = finish.finish_reason
+        short = reason in (FinishReason.LENGTH, FinishReason.CONTENT_FILTER)
+        state = "incomplete" if short else "completed"
+    got: dict[str, Any] = {
+        "text": snapshot.text,
+        "reasoning": snapshot.reasoning,
+        "terminal_state": state,
+        "error_kind": error and error.kind.value,
+    }
+    if state not in ("failed", "cancelled"):
+        got["finish_reason"] = reason
+    if expect.get("retryable") is not None:
+        got["retryable"] = error is not None and error.retryable
+    if "refusal" in expect:
+        got["refusal"] = snapshot.refusal
+    if state == "incomplete":
+        got["incomplete_reason"] = "max_tokens" if reason == "length" else "content_filter"
+    differing = {
+        name: (value, expect.get(name))
+        for name, value in got.items()
+        if (value or None) != (expect.get(name) or None)
+    }
+    if not _calls_agree(result, expect.get("tool_calls") or []):
+        differing["tool_calls"] = (snapshot.tool_calls, expect["tool_calls"])
+    if (usage := expect.get("usage")) is None:
+        if snapshot.usage is not None:
+            differing["usage"] = (snapshot.usage, None)
+    else:
+        for name, value in usage.items():
+            ours = {"cached_tokens": "cached_input_tokens"}.get(name, name)
+            if name != "total_tokens" and getattr(snapshot.usage, ours, None) != value:
+                differing[f"usage.{name}"] = (snapshot.usage, value)
+    if "signatures" in expect:
+        signed = [m.data.get("signature") or m.data.get("data") for m in snapshot.meta]
+        if signed != expect["signatures"]:
+            differing["signatures"] = (signed, expect["signatures"])
+    return differing
+
+
+def _calls_agree(result: Result, expected: list[dict[str, Any]]) -> bool:
+    calls = fold(result.events).tool_calls
+    ids = [call.call_id for call in calls]
+    if len(calls) != len(expected) or len(set(ids)) != len(ids) or not all(ids):
+        return False
+    for call, expect in zip(calls, expected, strict=True):
+        if call.name != expect["name"] or expect["id"] not in (None, call.call_id):
+            return False
+        if "error" in expect:
+            if call.error is None or call.raw != expect.get("raw", call.raw):
+                return False
+        elif call.error is not None or call.arguments != expect["arguments"]:
+            return False
+        if "signature" in expect and not any(
+            isinstance(event, PartMeta) and expect["signature"] in str(event.data)
+            for event in result.events
+        ):
+            return False
+    return True
