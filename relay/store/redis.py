@@ -319,18 +319,28 @@ class RedisStore:
         return int(await self._call(scripts.ATTEND, names, [viewer, self._grace_ms]))
 
     async def beat(self, beats: Sequence[tuple[str, str, int]]) -> None:
-        async with asyncio.TaskGroup() as group:
-            for rid, viewer, seq in beats:
-                names = [keys.viewers(rid), keys.meta(rid)]
-                group.create_task(self._call(scripts.BEAT, names, [viewer, self._grace_ms, seq]))
+        calls = [
+            self._call(
+                scripts.BEAT,
+                [keys.viewers(rid), keys.meta(rid)],
+                [viewer, self._grace_ms, seq],
+            )
+            for rid, viewer, seq in beats
+        ]
+        for answer in await asyncio.gather(*calls, return_exceptions=True):
+            if isinstance(answer, BaseException):
+                raise answer
 
     async def leave(self, response_id: str, viewer: str) -> None:
         names = [keys.viewers(response_id), keys.meta(response_id)]
         await self._call(scripts.LEAVE, names, [viewer])
 
     async def abandoned(self, response_ids: Sequence[str]) -> list[bool]:
-        names = [[keys.viewers(rid), keys.meta(rid)] for rid in response_ids]
-        return [bool(await self._call(scripts.ABANDONED, n, [], self._reads)) for n in names]
+        calls = [
+            self._call(scripts.ABANDONED, [keys.viewers(rid), keys.meta(rid)], [], self._reads)
+            for rid in response_ids
+        ]
+        return [bool(answer) for answer in await asyncio.gather(*calls)]
 
     async def delivered(self, response_id: str) -> int:
         reply = await self._reads.send(("HGET", keys.meta(response_id), "delivered"))
