@@ -6,6 +6,7 @@ This is the only door: applications import from here, and from nowhere below.
 from __future__ import annotations
 
 from relay.config import ModelConfig, RelayConfig
+from relay.dialects import DIALECTS
 from relay.errors import (
     Fenced,
     LogGone,
@@ -56,6 +57,7 @@ from relay.wire.sse import Frame, encode_frame
 
 __all__ = [
     "COUNTERS",
+    "DIALECTS",
     "TERMINAL",
     "WALL_CLOCK",
     "WORKER_LOST",
