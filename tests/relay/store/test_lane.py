@@ -1,0 +1,84 @@
+"""What the lane promises: one connection, order kept, an outage told to everybody who waits."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from redis.asyncio.connection import ConnectionPool
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import ResponseError
+
+from relay.errors import StoreUnavailable
+from relay.store.lane import MAX_COMMANDS, Lane
+from tests.valkey import PrivateValkey
+
+
+def pool(url: str) -> ConnectionPool:
+    return ConnectionPool.from_url(
+        url, protocol=2, socket_timeout=None, retry=Retry(NoBackoff(), 0)
+    )
+
+
+async def test_commands_of_many_tasks_come_back_in_order_over_one_connection(
+    redis_url: str,
+) -> None:
+    lane = Lane(pool(redis_url))
+    replies = await asyncio.gather(
+        *(lane.send(("ECHO", str(i))) for i in range(3 * MAX_COMMANDS + 1))
+    )
+    assert replies == [str(i).encode() for i in range(3 * MAX_COMMANDS + 1)]
+    clients = await lane.send(("CLIENT", "LIST"))
+    mine = [line for line in clients.splitlines() if b"cmd=client|list" in line]
+    assert len(mine) == 1
+    await lane.aclose()
+
+
+async def test_a_refused_command_fails_alone(redis_url: str) -> None:
+    lane = Lane(pool(redis_url))
+    good, bad, after = (
+        lane.send(("ECHO", "a")),
+        lane.send(("NONSENSE",)),
+        lane.send(("ECHO", "b")),
+    )
+    assert await good == b"a"
+    with pytest.raises(ResponseError):
+        await bad
+    assert await after == b"b"
+    await lane.aclose()
+
+
+async def test_a_waiter_that_was_cancelled_harms_nobody(redis_url: str) -> None:
+    lane = Lane(pool(redis_url))
+    impatient = lane.send(("ECHO", "a"))
+    patient = lane.send(("ECHO", "b"))
+    impatient.cancel()
+    assert await patient == b"b"
+    await lane.aclose()
+
+
+async def test_an_idle_connection_that_died_is_replaced_unnoticed() -> None:
+    server = PrivateValkey().start()
+    lane = Lane(pool(server.url))
+    assert await lane.send(("PING",)) == b"PONG"
+    server.kill()
+    server.start()
+    assert await lane.send(("PING",)) == b"PONG"
+    await lane.aclose()
+    server.close()
+
+
+async def test_a_server_that_is_away_is_said_to_everybody_who_waits() -> None:
+    server = PrivateValkey()
+    lane = Lane(pool(server.url))
+    waiting = [lane.send(("PING",)) for _ in range(3)]
+    for future in waiting:
+        with pytest.raises(StoreUnavailable):
+            await future
+    server.start()
+    assert await lane.send(("PING",)) == b"PONG"
+    await lane.aclose()
+    with pytest.raises(StoreUnavailable):
+        await lane.send(("PING",))
+    server.close()
