@@ -1,0 +1,100 @@
+"""Which sentence belongs to what, and how a text becomes paragraphs.
+
+The sentences are static/chat/words.json, the one source; the page's scripts choose from it in the
+same way (static/chat/words.js, render.js), so a page says the same before and after it is loaded
+anew. `tests/fixtures/words/` holds both to it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from django import template
+from django.conf import settings
+from django.utils.html import json_script
+
+from relay import Snapshot, Status
+
+if TYPE_CHECKING:
+    from django.utils.safestring import SafeString
+
+register = template.Library()
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How an answer ended, for a person. No label: it is complete and needs no words."""
+
+    label: str = ""
+    sentence: str = ""
+    retry: bool = False
+    """Whether trying again makes sense."""
+
+
+@cache  # part of the program, like a template
+def table() -> dict[str, Any]:
+    """All sentences."""
+    path = settings.BASE_DIR / "static" / "chat" / "words.json"
+    words: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return words
+
+
+def end_of(snapshot: Snapshot) -> End:
+    """The twin of `Words.end`."""
+    wrote = bool(snapshot.text or snapshot.refusal or snapshot.tool_calls)
+    completed = snapshot.status == Status.COMPLETED
+    reasons = table()["ends"][snapshot.status]
+    key = "empty" if completed and not wrote else (snapshot.reason or "*")
+    words = reasons.get(key, reasons["*"])
+    if not words["label"]:
+        return End()
+    nothing = "" if completed else table()["nothing"]
+    kept = table()["kept"] if wrote else nothing
+    retry = snapshot.error.retryable if snapshot.error else words["retry"]
+    return End(words["label"], _sentence(words["happened"], kept, words["next"]), retry)
+
+
+def state_of(snapshot: Snapshot) -> str:
+    """What a running answer is doing; the twin of `Words.state`."""
+    if snapshot.notice is not None:
+        return snapshot.notice.message
+    writing = snapshot.status == Status.IN_PROGRESS and snapshot.text
+    state: str = table()["state"]["writing" if writing else snapshot.status]
+    return state
+
+
+def trouble(verb: str, status: int, detail: str = "") -> str:
+    """Why a send or a retry did not work; `detail` is a sentence that knows more."""
+    words = table()[verb]
+    happened, then = (words.get(str(status), words["*"])[key] for key in ("happened", "next"))
+    return _sentence(detail or happened, words["kept"], then)
+
+
+def _sentence(*parts: str) -> str:
+    return " ".join(part for part in parts if part)
+
+
+@register.filter
+def paragraphs(text: str) -> list[str]:
+    """What stands between empty lines; the twin of `paragraphs` in render.js."""
+    parts = (part.strip("\n") for part in re.split(r"\n{2,}", text.replace("\r", "")))
+    return [part for part in parts if part]
+
+
+@register.simple_tag
+def word(path: str) -> str:
+    """One fixed text, such as `buttons.send`."""
+    found: Any = table()
+    for key in path.split("."):
+        found = found[key]
+    return str(found)
+
+
+@register.simple_tag
+def words_json() -> SafeString:
+    """All sentences, for the page's scripts."""
+    return json_script(table(), "words")

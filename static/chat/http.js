@@ -1,0 +1,64 @@
+/** Requests to our own API: who we are, and what became of it. Nothing here throws for a failure. */
+
+/**
+ * @typedef {object} Reply
+ * @property {number | 'network'} status `network`: no answer came, and whether it arrived is not known
+ * @property {any} body of a JSON answer, else null
+ * @property {string} detail the server's own sentence about what went wrong, or ''
+ */
+
+/** How long a send or a stop may take before the person is told that the server cannot be reached. */
+const PATIENCE_MS = 20_000;
+
+/** Random enough for a viewer or an idempotency key; `randomUUID` exists only on https. */
+export function randomId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/** The token of the page's own forms: the cookie may be hidden from scripts. */
+function csrfToken() {
+  const field = /** @type {HTMLInputElement | null} */ (document.querySelector('[name="csrfmiddlewaretoken"]'));
+  return field?.value ?? '';
+}
+
+/**
+ * @param {string} url
+ * @param {object} [options]
+ * @param {unknown} [options.json]
+ * @param {string} [options.key] Idempotency-Key: the same one may be sent again without harm
+ * @param {boolean} [options.keepalive] the request outlives the page
+ * @returns {Promise<Reply>}
+ */
+export async function post(url, { json, key, keepalive = false } = {}) {
+  /** @type {Record<string, string>} */
+  const headers = { 'X-CSRFToken': csrfToken(), Accept: 'application/json' };
+  if (json !== undefined) headers['Content-Type'] = 'application/json';
+  if (key) headers['Idempotency-Key'] = key;
+  const body = json === undefined ? undefined : JSON.stringify(json);
+  const signal = keepalive ? undefined : AbortSignal.timeout(PATIENCE_MS);
+  return answer(() => fetch(url, { method: 'POST', headers, body, keepalive, signal }));
+}
+
+/**
+ * @param {string} url
+ * @returns {Promise<Reply>}
+ */
+export async function get(url) {
+  const signal = AbortSignal.timeout(PATIENCE_MS);
+  return answer(() => fetch(url, { headers: { Accept: 'application/json' }, cache: 'no-store', signal }));
+}
+
+/**
+ * @param {() => Promise<Response>} request
+ * @returns {Promise<Reply>}
+ */
+async function answer(request) {
+  try {
+    const response = await request();
+    const body = /json/.test(response.headers.get('Content-Type') ?? '') ? await response.json() : null;
+    return { status: response.status, body, detail: response.ok ? '' : (body?.detail ?? '') };
+  } catch {
+    return { status: 'network', body: null, detail: '' };
+  }
+}

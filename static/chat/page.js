@@ -1,0 +1,106 @@
+/** The page of one chat: what the server rendered comes alive. */
+import { AnswerView } from './answer.js';
+import { Composer } from './composer.js';
+import { Following } from './following.js';
+import { Outbox } from './outbox.js';
+import { openPresence } from './presence.js';
+import { TextView } from './render.js';
+import { EndFollower } from './scroll.js';
+import { Words } from './words.js';
+
+/** @param {string} id */
+const element = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
+/** @param {string} id */
+const read = (id) => JSON.parse(element(id).textContent ?? '');
+
+const words = new Words(read('words'));
+/** @type {{chat: string, on_disconnect: any, stop_url: string, retry_url: string}} */
+const page = read('page');
+const transcript = element('transcript');
+const outbox = new Outbox(words);
+const presence = openPresence();
+const end = new EndFollower(element('scroller'), element('latest'));
+const composer = new Composer(/** @type {HTMLFormElement} */ (element('composer')), { send, stop });
+
+/** The answer that is being written. @type {Following | null} */
+let following = null;
+
+/** @param {string} sentence */
+function announce(sentence) {
+  element('status').textContent = sentence;
+}
+
+/**
+ * @param {HTMLElement} item an answer of the transcript
+ * @param {import('./fold.js').Snapshot | null} snapshot what it shows already
+ */
+function follow(item, snapshot) {
+  const id = /** @type {string} */ (item.dataset.answer);
+  const view = new AnswerView(item, { words, painted: () => end.painted() });
+  if (snapshot) view.replace(snapshot);
+  presence.follow(id);
+  const onEnd = () => {
+    presence.ended(id);
+    following = null;
+    composer.running(false);
+    composer.stopping(false);
+  };
+  following = new Following({ id, view, words, viewer: presence.viewer, announce, onEnd });
+  composer.running(true);
+  following.start();
+}
+
+/**
+ * @param {string} text
+ * @param {string | undefined} model
+ * @returns {Promise<string>} what went wrong, or ''
+ */
+async function send(text, model) {
+  const { id, trouble } = await outbox.send(page.chat, { text, model, on_disconnect: page.on_disconnect });
+  if (id === null) return trouble;
+  const turn = /** @type {HTMLTemplateElement} */ (element('turn')).content.cloneNode(true);
+  const fresh = /** @type {DocumentFragment} */ (turn);
+  const item = /** @type {HTMLElement} */ (fresh.querySelector('[data-answer]'));
+  item.dataset.answer = id;
+  new TextView(/** @type {Element} */ (fresh.querySelector('[data-part="question"]'))).show(text);
+  item.querySelector('[data-part="retry"]')?.setAttribute('action', page.retry_url.replace('RESPONSE', id));
+  element('stop').setAttribute('formaction', page.stop_url.replace('RESPONSE', id));
+  transcript.append(fresh);
+  end.pin();
+  follow(item, null);
+  return '';
+}
+
+async function stop() {
+  if (following === null) return;
+  composer.stopping(true);
+  const trouble = await following.stop();
+  composer.trouble(trouble);
+  if (trouble) composer.stopping(false);
+}
+
+for (const item of transcript.querySelectorAll('[data-answer][data-running]')) {
+  const running = /** @type {HTMLElement} */ (item);
+  follow(running, read(`snapshot-${running.dataset.answer}`));
+}
+presence.start();
+end.pin();
+
+document.addEventListener('visibilitychange', () => {
+  following?.view.visibilityChanged();
+  if (!document.hidden) following?.wake();
+});
+addEventListener('online', () => following?.wake({ networkChanged: true }));
+addEventListener('offline', () => following?.wake());
+addEventListener('pagehide', () => {
+  following?.suspend();
+  presence.leave();
+});
+addEventListener('pageshow', (event) => {
+  if (!event.persisted) return;
+  presence.start();
+  if (following) {
+    presence.follow(/** @type {string} */ (following.view.element.dataset.answer));
+    following.resume(presence.viewer);
+  }
+});

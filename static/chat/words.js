@@ -1,0 +1,74 @@
+/**
+ * Which sentence belongs to what. The sentences are static/chat/words.json, the one source; the
+ * server chooses from it in the same way (chatapp/templatetags/words.py), so a page says the same
+ * before and after it is loaded anew. Every sentence says what happened, what was kept, what to do.
+ *
+ * @typedef {{happened: string, next: string}} Trouble
+ * @typedef {{label: string, sentence: string, retry: boolean}} End
+ */
+
+export class Words {
+  /** @param {any} table the content of words.json */
+  constructor(table) {
+    this.table = table;
+  }
+
+  /**
+   * How an answer ended, for a person. No label: it is complete and needs no words.
+   * @param {import('./fold.js').Snapshot} snapshot
+   * @returns {End}
+   */
+  end(snapshot) {
+    const { status, reason, error } = snapshot;
+    const wrote = snapshot.text !== '' || snapshot.refusal !== '' || snapshot.tool_calls.length > 0;
+    const reasons = this.table.ends[status];
+    const key = status === 'completed' && !wrote ? 'empty' : (reason ?? '*');
+    const { label, happened, next, retry } = reasons[key] ?? reasons['*'];
+    if (!label) return { label, sentence: '', retry };
+    const kept = wrote ? this.table.kept : status === 'completed' ? '' : this.table.nothing;
+    return { label, sentence: sentence(happened, kept, next), retry: error ? error.retryable : retry };
+  }
+
+  /**
+   * What a running answer is doing.
+   * @param {import('./fold.js').Snapshot} snapshot
+   */
+  state({ status, text, notice }) {
+    if (notice) return notice.message;
+    return status === 'in_progress' && text !== '' ? this.table.state.writing : this.table.state[status];
+  }
+
+  /**
+   * @param {number | 'network'} status of the answer to a send
+   * @param {string} [detail] the server's own sentence, which knows more
+   */
+  sendFailed(status, detail) {
+    const { send } = this.table;
+    const { happened, next } = send[status] ?? send['*'];
+    const kept = send[status] && status !== 'network' ? send.kept : send.unknown;
+    return sentence(detail || happened, kept, next);
+  }
+
+  /** @param {number | 'network'} status of the answer to a stop */
+  stopFailed(status) {
+    return this.table.stop[status] ?? this.table.stop['*'];
+  }
+
+  /** @param {number} status of the answer to an attempt to follow */
+  refused(status) {
+    return this.table.connection[status] ?? this.table.connection['404'];
+  }
+}
+
+/** @param {string[]} parts */
+function sentence(...parts) {
+  return parts.filter((part) => part !== '').join(' ');
+}
+
+/**
+ * @param {string} text with {names}
+ * @param {Record<string, any>} values
+ */
+export function fill(text, values) {
+  return text.replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
+}

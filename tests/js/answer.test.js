@@ -1,0 +1,165 @@
+/** What a person sees of one answer, from its first event to each of its ends. */
+import assert from 'node:assert/strict';
+import test from 'node:test';
+
+import { AnswerView } from '../../static/chat/answer.js';
+import { fold } from '../../static/chat/fold.js';
+import { Words } from '../../static/chat/words.js';
+import { FakeScreen, answerElement } from './dom.js';
+import { fixture, wordTable } from './ground.js';
+
+const words = new Words(wordTable());
+
+function ground() {
+  const element = answerElement();
+  const screen = new FakeScreen();
+  const view = new AnswerView(element, { words, screen });
+  const part = (/** @type {string} */ name) => element.querySelector(`[data-part="${name}"]`);
+  /** @param {any[]} events */
+  const feed = (events) => {
+    for (const event of events) view.apply(event);
+    screen.paint();
+  };
+  return { element, screen, view, part, feed };
+}
+
+const { events } = fixture('fold/completed_text.json');
+
+/** @param {number} seq @param {object} fields */
+const end = (seq, fields) => ({ type: 'ended', seq, status: 'completed', reason: null, epoch: 1, finish_reason: null, error: null, usage: null, text_sha256: 'x', ...fields });
+
+test('an answer that waits, thinks, writes and ends says so in turn', () => {
+  const { element, part, feed } = ground();
+  const { state } = words.table;
+  feed([{ type: 'created', seq: 1, response_id: 'r', model: 'm', created_at: 'now' }]);
+  assert.equal(part('state').textContent, state.queued);
+  feed([{ type: 'started', seq: 2, upstream_model: 'm', attempt: 1, epoch: 1 }]);
+  assert.equal(part('state').textContent, state.in_progress);
+  feed([{ type: 'text.delta', seq: 3, part: 0, delta: 'Hel' }, { type: 'text.delta', seq: 4, part: 0, delta: 'lo' }]);
+  assert.equal(part('state').textContent, state.writing);
+  assert.equal(part('text').textContent, 'Hello');
+  assert.ok(element.hasAttribute('data-running'));
+  assert.equal(part('article').getAttribute('aria-busy'), 'true');
+  feed([end(5, {})]);
+  assert.equal(part('state').hidden, true);
+  assert.equal(part('end').hidden, true, 'a complete answer needs no words');
+  assert.ok(!element.hasAttribute('data-running'));
+  assert.equal(part('article').getAttribute('aria-busy'), 'false');
+});
+
+test('events of one frame are one paint and one change of the text', () => {
+  const { view, screen, part } = ground();
+  screen.paint();
+  view.apply({ type: 'text.delta', seq: 1, delta: 'a' });
+  screen.paint();
+  const node = part('text').children[0].firstChild;
+  const before = node.changes;
+  for (let seq = 2; seq < 100; seq += 1) view.apply({ type: 'text.delta', seq, delta: 'b' });
+  assert.deepEqual(screen.kinds, ['frame']);
+  screen.paint();
+  assert.equal(node.changes, before + 1);
+  assert.equal(part('text').textContent.length, 99);
+});
+
+test('the screen shows the same text whenever a paint comes in between', () => {
+  const wanted = fold(events).text;
+  for (let at = 0; at <= events.length; at += 1) {
+    const { part, feed } = ground();
+    feed(events.slice(0, at));
+    feed(events.slice(at));
+    assert.equal(part('text').textContent, wanted.replaceAll(/\n{2,}/g, ''), `paint after ${at}`);
+  }
+});
+
+test('a snapshot and the events after it show what all events show, for every k', () => {
+  for (let k = 0; k <= events.length; k += 1) {
+    const whole = ground();
+    whole.feed(events);
+    const { view, part, feed } = ground();
+    view.replace(fold(events.slice(0, k)));
+    feed(events.slice(k));
+    assert.equal(part('text').textContent, whole.part('text').textContent, `k = ${k}`);
+    assert.equal(part('end').hidden, whole.part('end').hidden);
+  }
+});
+
+test('deltas that wait for a paint are not shown twice when a snapshot replaces them', () => {
+  const { view, screen, part } = ground();
+  view.apply({ type: 'text.delta', seq: 1, delta: 'one' });
+  view.replace({ ...fold([]), text: 'one two', seq: 2 });
+  view.apply({ type: 'text.delta', seq: 3, delta: ' three' });
+  screen.paint();
+  assert.equal(part('text').textContent, 'one two three');
+});
+
+for (const [status, reason] of [
+  ['incomplete', 'max_tokens'],
+  ['failed', 'truncated'],
+  ['cancelled', 'user'],
+  ['interrupted', 'worker_lost'],
+]) {
+  test(`an answer that ends ${status} keeps its words and says so`, () => {
+    const { element, part, feed } = ground();
+    const error = status === 'failed' ? { code: reason, message: 'm', retryable: true } : null;
+    feed([{ type: 'text.delta', seq: 1, delta: 'kept' }, end(2, { status, reason, error })]);
+    assert.equal(part('text').textContent, 'kept');
+    assert.equal(part('end').hidden, false);
+    assert.equal(part('label').textContent, words.table.ends[status][reason].label);
+    assert.ok(part('sentence').textContent.includes(words.table.kept));
+    assert.equal(element.dataset.status, status);
+    assert.equal(part('icon').getAttribute('href'), `#icon-${status}`);
+    assert.equal(part('retry').hidden, status === 'incomplete');
+  });
+}
+
+test('what the connection has to say takes the place of what the answer does, and gives it back', () => {
+  const { element, view, screen, part, feed } = ground();
+  feed([{ type: 'text.delta', seq: 1, delta: 'shown' }]);
+  view.connection('Reconnecting…');
+  screen.paint();
+  assert.equal(part('state').textContent, 'Reconnecting…');
+  assert.equal(part('text').textContent, 'shown');
+  assert.ok(!element.hasAttribute('data-unfollowed'));
+  view.connection(null);
+  screen.paint();
+  assert.notEqual(part('state').textContent, 'Reconnecting…');
+});
+
+test('an answer that cannot be followed any more keeps its words, says so and looks neither running nor whole', () => {
+  const { element, view, screen, part, feed } = ground();
+  feed([{ type: 'text.delta', seq: 1, delta: 'shown' }]);
+  view.connection('You are signed out.', true);
+  screen.paint();
+  assert.ok(element.hasAttribute('data-unfollowed'));
+  assert.equal(part('state').hidden, false);
+  assert.equal(part('text').textContent, 'shown');
+});
+
+test('a stop that was asked for is said until the end comes', () => {
+  const { view, screen, part, feed } = ground();
+  feed([{ type: 'text.delta', seq: 1, delta: 'shown' }]);
+  view.stopping(true);
+  screen.paint();
+  assert.equal(part('state').textContent, words.table.state.stopping);
+  feed([{ type: 'text.delta', seq: 2, delta: ' and more' }, end(3, { status: 'cancelled', reason: 'user' })]);
+  assert.equal(part('text').textContent, 'shown and more');
+  assert.ok(part('sentence').textContent.startsWith('You stopped this answer.'));
+});
+
+test('reasoning, refusals and tool calls have places of their own', () => {
+  const { part, feed } = ground();
+  feed([{ type: 'created', seq: 0, response_id: 'r', model: 'm', created_at: 'now' }]);
+  assert.deepEqual([part('reasoning').hidden, part('calls').hidden], [true, true]);
+  feed([
+    { type: 'reasoning.delta', seq: 1, delta: 'hm' },
+    { type: 'refusal.delta', seq: 2, delta: 'No.' },
+    { type: 'tool_call.started', seq: 3, index: 0, call_id: 'c', name: 'look_up' },
+    { type: 'tool_call.delta', seq: 4, index: 0, delta: '{"q":' },
+  ]);
+  assert.equal(part('reasoning').hidden, false);
+  assert.equal(part('reasoning-text').textContent, 'hm');
+  assert.equal(part('refusal').textContent, 'No.');
+  assert.deepEqual(part('calls').children.map((/** @type {any} */ item) => item.textContent), ['look_up{"q":']);
+  feed([{ type: 'tool_call.completed', seq: 5, index: 0, call_id: 'c', name: 'look_up', arguments: { q: 1 } }]);
+  assert.deepEqual(part('calls').children.map((/** @type {any} */ item) => item.textContent), ['look_up{"q":1}']);
+});
