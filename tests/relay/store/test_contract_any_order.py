@@ -108,14 +108,15 @@ START = [("create",), ("take", "a"), ("claim", 0, "a")]
 class Player:
     """Makes the calls of one example on one store and says what came of them.
 
-    Epochs and entry ids differ between stores; their order of appearance does not.
+    Epochs and entry ids differ between stores; the order in which they appear does not.
     """
 
     ground: Ground
     response_id: str
     jobs: list[Job] = field(default_factory=list)
     leases: list[Lease] = field(default_factory=list)
-    epochs: list[int] = field(default_factory=lambda: [0])
+    epochs: list[int] = field(default_factory=list)
+    """Those of the page read last."""
 
     async def play(self, name: str, *args: Any) -> Any:
         return await getattr(self, f"_{name}")(*args)
@@ -129,11 +130,6 @@ class Player:
     def _seen(self, jobs: list[Job]) -> list[int]:
         self.jobs += [job for job in jobs if job not in self.jobs]
         return sorted(self.jobs.index(job) for job in jobs)
-
-    def _rank(self, epoch: int) -> int:
-        if epoch not in self.epochs:
-            self.epochs.append(epoch)
-        return self.epochs.index(epoch)
 
     async def _create(self) -> Any:
         request = await self.ground.request(self.response_id)
@@ -208,9 +204,11 @@ class Player:
             return None
         log = [ev.decode_event(data) for data in page.events]
         kinds = [str(event.__struct_config__.tag) for event in log]
-        ranks = [self._rank(epoch) for epoch in page.epochs]
-        tail = (self._rank(page.tail.epoch), page.tail.seq, page.tail.ended)
-        return page.valid, page.first_seq, [event.seq for event in log], kinds, ranks, tail
+        self.epochs = sorted({*page.epochs, page.tail.epoch})
+        ranks = [self.epochs.index(epoch) for epoch in [*page.epochs, page.tail.epoch]]
+        numbers = [event.seq for event in log]
+        tail = (page.tail.seq, page.tail.ended)
+        return page.valid, page.first_seq, numbers, kinds, ranks, tail
 
 
 @asynccontextmanager

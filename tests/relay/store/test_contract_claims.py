@@ -111,6 +111,7 @@ async def test_a_writer_whose_lease_is_over_changes_nothing(ground: Ground, stor
     assert (await ground.append(lease, 3, text("late"))).outcome is Appended.FENCED
     assert (await ground.close(lease, 3)).outcome is Appended.FENCED
     assert (await store.renew(lease)).outcome is Appended.FENCED
+    assert not await store.release(lease)
     assert await ground.types(lease.response_id) == ["created", "started"]
 
 
