@@ -1,0 +1,54 @@
+"""A provider that does what it is told: a raw HTTP/1.1 server that speaks OpenAI chat.
+
+In tests, scripts say step by step what an answer does, and gates stand where others would sleep:
+
+    async with ScriptedUpstream() as up:
+        up.script("hello", Say("Hel"), Gate("go"), Say("lo"), Done())
+        …
+        up.open("go")
+
+`python -m tests.scripted --port N` runs it as a process; then the last user message chooses:
+`say:40`, `say:200 every:20` (ms between words), `slow-first:300`, `stall:after:10`, `cut:after:10`
+(the body ends without an end marker), `reset:after:10`, `fail:429`, `hang` (not one byte). Any
+other text is said back, word by word. `GET /stats` lists the requests and what became of them.
+"""
+
+from __future__ import annotations
+
+from tests.scripted.play import Request
+from tests.scripted.server import ScriptedUpstream
+from tests.scripted.steps import (
+    Close,
+    Done,
+    EndBody,
+    Gate,
+    Hang,
+    Head,
+    Pause,
+    Raw,
+    Reset,
+    Say,
+    Send,
+    Status,
+    Step,
+    Wire,
+)
+
+__all__ = [
+    "Close",
+    "Done",
+    "EndBody",
+    "Gate",
+    "Hang",
+    "Head",
+    "Pause",
+    "Raw",
+    "Request",
+    "Reset",
+    "Say",
+    "ScriptedUpstream",
+    "Send",
+    "Status",
+    "Step",
+    "Wire",
+]

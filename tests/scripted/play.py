@@ -1,0 +1,162 @@
+"""One scripted answer on its way out, and what is noted about it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import struct
+import time
+from dataclasses import dataclass, field
+from typing import Any, TYPE_CHECKING
+
+from tests.scripted.steps import (
+    Close,
+    Done,
+    EndBody,
+    Gate,
+    Hang,
+    Head,
+    Pause,
+    Raw,
+    Reset,
+    Say,
+    Send,
+    Status,
+    Step,
+    Wire,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+@dataclass(slots=True)
+class Request:
+    """What the server saw of one request. Times are seconds of time.monotonic."""
+
+    headers: dict[str, str]
+    body: dict[str, Any]
+    text: str
+    """The last user message."""
+    connection: int
+    """Requests with the same number came over the same connection."""
+    at_s: float = field(default_factory=time.monotonic)
+    deltas: int = 0
+    state: str = "open"
+    """`open`, `done` (answered to the script's end) or `closed` (the client went before)."""
+    closed_at_s: float | None = None
+    bytes_after_close: int = 0
+    closed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def see_close(self) -> None:
+        if self.closed_at_s is None and self.state == "open":
+            self.closed_at_s, self.state = time.monotonic(), "closed"
+        self.closed.set()
+
+
+class Hangup(Exception):
+    """The script ended this connection."""
+
+
+class Play:
+    """One answer on its way out."""
+
+    def __init__(
+        self,
+        gates: Mapping[str, asyncio.Event],
+        request: Request,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        self._gates = gates
+        self._request = request
+        self._writer = writer
+        self._streaming = False
+
+    async def run(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            await self._step(step)
+        if self._streaming:
+            await self._step(EndBody())
+
+    async def _step(self, step: Step) -> None:
+        match step:
+            case Say(text):
+                await self._event(_chunk({"content": text}))
+                self._request.deltas += 1
+            case Send(data):
+                await self._event(data)
+            case Raw(data):
+                await self._body(data)
+            case Wire(data):
+                await self._write(data)
+            case Gate(name):
+                await self._gates[name].wait()
+            case Pause(ms):
+                await asyncio.sleep(ms / 1000)
+            case Hang():
+                await asyncio.Event().wait()
+            case Done(reason):
+                await self._event(_chunk({}, reason))
+                if (self._request.body.get("stream_options") or {}).get("include_usage"):
+                    await self._event({"choices": [], "usage": self._usage()})
+                await self._body(b"data: [DONE]\n\n")
+            case EndBody():
+                await self._head({})
+                self._streaming = False
+                await self._write(b"0\r\n\r\n")
+            case Head(headers):
+                await self._head(headers)
+            case Status(status, body, headers):
+                await self._write(answer(status, body, headers))
+            case Close():
+                raise Hangup
+            case Reset():
+                on = struct.pack("ii", 1, 0)
+                self._writer.get_extra_info("socket").setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, on
+                )
+                self._writer.transport.abort()
+                raise Hangup
+
+    def _usage(self) -> dict[str, int]:
+        words = sum(len(str(m.get("content", "")).split()) for m in self._request.body["messages"])
+        sent = self._request.deltas
+        return {"prompt_tokens": words, "completion_tokens": sent, "total_tokens": words + sent}
+
+    async def _event(self, data: Any) -> None:
+        text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+        await self._body(f"data: {text}\n\n".encode())
+
+    async def _body(self, data: bytes) -> None:
+        await self._head({})
+        await self._write(b"%x\r\n%b\r\n" % (len(data), data))
+
+    async def _head(self, headers: Mapping[str, str]) -> None:
+        if not self._streaming:
+            self._streaming = True
+            head = {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked", **headers}
+            lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
+            await self._write(f"HTTP/1.1 200 OK\r\n{lines}\r\n".encode())
+
+    async def _write(self, data: bytes) -> None:
+        if self._request.closed.is_set():
+            self._request.bytes_after_close += len(data)
+        self._writer.write(data)
+        await self._writer.drain()
+
+
+def _chunk(delta: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
+    return {
+        "id": "chatcmpl-scripted",
+        "object": "chat.completion.chunk",
+        "created": 1735700000,
+        "model": "scripted-1",
+        "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}],
+    }
+
+
+def answer(status: int, body: bytes, headers: Mapping[str, str]) -> bytes:
+    head = {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
+    return f"HTTP/1.1 {status} Scripted\r\n{lines}\r\n".encode() + body
