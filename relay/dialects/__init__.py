@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from relay.dialects.dialect import Decoder, Dialect, Finish
 from relay.dialects.openai_chat import OPENAI_CHAT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType({OPENAI_CHAT.name: OPENAI_CHAT})
 

@@ -6,6 +6,7 @@ for the end of the stream, and usage that comes with every token, which would do
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from relay.dialects.finish_reasons import finish_reason
@@ -32,8 +33,6 @@ from relay.states import ErrorKind, FinishReason
 from relay.wire.surrogates import SurrogateJoiner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from relay.dialects.tool_calls import ToolCallAssembler
     from relay.errors import UpstreamError
 

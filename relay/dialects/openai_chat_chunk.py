@@ -7,13 +7,11 @@ it. `Any` stands where providers differ; what such a value says is read by the f
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 
 class Delta(Struct, gc=False):

@@ -8,16 +8,14 @@ hint; keys and tokens in it are removed first, and it is cut to a length that a 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
 from relay.errors import UpstreamError
 from relay.states import ErrorKind
 from relay.wire.surrogates import joined
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 MAX_MESSAGE_CHARS: Final = 500
 """A person reads a sentence or two; some providers send the whole prompt back."""

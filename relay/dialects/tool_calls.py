@@ -8,8 +8,9 @@ begin, shown fragment by fragment, and read only when the stream is over.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from relay.dialects.tool_arguments import BadArguments, parse_arguments
 from relay.events import (
@@ -20,9 +21,6 @@ from relay.events import (
     ToolCallStarted,
 )
 from relay.wire.surrogates import SurrogateJoiner, joined, sanitized
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @dataclass(slots=True)

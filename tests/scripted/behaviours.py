@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tests.scripted.steps import Done, EndBody, Hang, Head, Pause, Reset, Say, Status, Step
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 WORD_MS = 20
 """Between the words of an answer that no script describes: a person's reading speed, roughly."""

@@ -7,8 +7,9 @@ import json
 import socket
 import struct
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from tests.scripted.steps import (
     Close,
@@ -26,9 +27,6 @@ from tests.scripted.steps import (
     Step,
     Wire,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 @dataclass(slots=True)

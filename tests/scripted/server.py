@@ -7,7 +7,9 @@ import contextlib
 import json
 import time
 from collections import defaultdict
-from typing import Any, Self, TYPE_CHECKING
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 from relay.config import ModelConfig
 from tests.scripted.behaviours import behaviour, last_user_text
@@ -15,8 +17,6 @@ from tests.scripted.play import Hangup, Play, Request, answer
 
 if TYPE_CHECKING:
     from tests.scripted.steps import Step
-    from types import TracebackType
-    from collections.abc import Sequence
 
 
 NOT_FOUND = 404
