@@ -76,7 +76,7 @@ async def test_a_worker_woken_after_its_lease_appends_nothing(tmp_path: Path) ->
         site.workers[0].send(signal.SIGCONT)
 
         async def closed() -> bool:
-            return all(request["closed_by_client"] for request in await site.stats())
+            return all(request["state"] == "closed" for request in await site.stats())
 
         await wait_until(closed, "the woken worker to abort its upstream", timeout=10)
         body = await snapshot(client, rid)

@@ -58,7 +58,7 @@ async def test_start_here_follow_there_stop_there(tmp_path: Path) -> None:
 
         async def all_closed() -> bool:
             stats = await site.stats()
-            return len(stats) == ROUNDS and all(r["closed_by_client"] for r in stats)
+            return len(stats) == ROUNDS and all(r["state"] == "closed" for r in stats)
 
         await wait_until(all_closed, "the provider to have seen every connection closed")
 
