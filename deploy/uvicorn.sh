@@ -22,5 +22,5 @@ python=.venv/bin/python
 # At a stop viewers get 5 s to be let go; they come back to another process and miss nothing.
 exec "$python" -m uvicorn chatapp.asgi:application \
   --host "${HOST:-127.0.0.1}" --port "${PORT:-8000}" \
-  --loop uvloop --http httptools --no-access-log --proxy-headers \
+  --loop uvloop --http httptools --lifespan on --no-access-log --proxy-headers \
   --timeout-graceful-shutdown 5 "$@"

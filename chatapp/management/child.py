@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1  # prctl(2)
-POLL_S = 0.02
+POLL_S = 0.05
 LAST_LINES = 12  # what a terminal still shows under the sentence that names the failure
 
 # Loaded here because between fork and exec it is too late to load anything.

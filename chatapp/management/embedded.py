@@ -112,6 +112,8 @@ class Embedded:
     def start_web(self, port: int) -> None:
         """Start the web server with the supervisor inside; returns when `/readyz` says so."""
         options = ["--host", HOST, "--port", str(port), "--loop", "uvloop", "--http", "httptools"]
+        # "auto" would swallow an error of the supervisor's start and serve without it.
+        options += ["--lifespan", "on"]
         web = self._start(
             "web",
             [
