@@ -19,7 +19,7 @@ from relay.store.protocol import Job
 if TYPE_CHECKING:
     from redis.asyncio.connection import AbstractConnection, ConnectionPool
 
-    from relay.store.lane import Command, Lane
+    from relay.store.lane import Command, Lane, make_connection
 
 
 class JobQueue:
@@ -31,8 +31,9 @@ class JobQueue:
         self._takers: dict[int, AbstractConnection] = {}
 
     async def take(self, shard: int, worker: str, count: int, block_s: float) -> list[Job]:
-        command = ("XREADGROUP", "GROUP", keys.GROUP, worker, "COUNT", count)
-        command += ("BLOCK", max(1, round(block_s * 1000)), "STREAMS", keys.jobs(shard), ">")
+        who: Command = ("XREADGROUP", "GROUP", keys.GROUP, worker, "COUNT", count)
+        block_ms = max(1, round(block_s * 1000))
+        command = (*who, "BLOCK", block_ms, "STREAMS", keys.jobs(shard), ">")
         try:
             reply = await self._block(shard, command)
         except ResponseError as error:
@@ -46,7 +47,7 @@ class JobQueue:
         connection = self._takers.get(shard)
         try:
             if connection is None:
-                connection = self._takers[shard] = self._pool.make_connection()
+                connection = self._takers[shard] = make_connection(self._pool)
                 await connection.connect()
             await connection.send_command(*command, check_health=False)
             return await connection.read_response(disable_decoding=True, timeout=math.inf)

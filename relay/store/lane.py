@@ -34,6 +34,12 @@ Command = Sequence[bytes | str | int | float]
 Waiter = tuple[bytes, asyncio.Future[Any]]
 
 
+def make_connection(pool: ConnectionPool) -> AbstractConnection:
+    """A new connection with the pool's address and secrets, which the pool does not count."""
+    made: AbstractConnection = pool.make_connection()  # type: ignore[no-untyped-call]
+    return made
+
+
 class Lane:
     """One connection and the queue before it. Belongs to one event loop."""
 
@@ -55,7 +61,8 @@ class Lane:
         if self._closed:
             future.set_exception(StoreUnavailable("the store is closed"))
             return future
-        self._queue.append((hiredis.pack_command(tuple(command)), future))
+        packed = hiredis.pack_command(tuple(command))  # type: ignore[arg-type]
+        self._queue.append((packed, future))
         if self._task is None or self._task.done():
             # A context of its own: the task must not keep a request's context variables alive.
             self._task = loop.create_task(self._run(), name="relay lane", context=Context())
@@ -68,7 +75,7 @@ class Lane:
                 await self._round_trip(batch)
             except (RedisError, OSError, TimeoutError) as error:
                 await self._drop_connection()
-                failure = StoreUnavailable(f"the store did not answer: {error or 'time-out'}")
+                failure = StoreUnavailable(f"the store did not answer: {str(error) or 'time-out'}")
                 for _, future in batch:
                     if not future.done():
                         future.set_exception(failure)
@@ -93,7 +100,7 @@ class Lane:
     async def _exchange(self, data: bytes, batch: list[Waiter]) -> None:
         connection = self._connection
         if connection is None:
-            connection = self._connection = self._pool.make_connection()
+            connection = self._connection = make_connection(self._pool)
             await connection.connect()
         await connection.send_packed_command([data], check_health=False)
         read = connection.read_response

@@ -246,8 +246,9 @@ class RedisStore:
             return error
 
     async def close(self, batch: Batch) -> Reply:
-        command = self._write(scripts.CLOSE, batch)
-        reply = await self._call(scripts.CLOSE, command[3:5], command[5:])
+        rid = batch.lease.response_id
+        args = self._write(scripts.CLOSE, batch)[5:]
+        reply = await self._call(scripts.CLOSE, [keys.log(rid), keys.meta(rid)], args)
         return _reply(batch.lease, reply)
 
     # -- stopping -------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from redis.exceptions import RedisError
 
 from relay.errors import StoreUnavailable
 from relay.store import keys
+from relay.store.lane import make_connection
 from relay.store.protocol import Gone, Lost, Message, Published, Stopped
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class RedisSubscription:
         self._channels: set[bytes] = set()
         self._confirms: dict[bytes, list[asyncio.Future[None]]] = {}
         self._connection: AbstractConnection | None = None
-        self._closed = False
+        self.closed = False
 
     async def add(self, response_id: str) -> None:
         channel = keys.channel(response_id).encode()
@@ -78,7 +79,7 @@ class RedisSubscription:
     async def messages(self) -> AsyncIterator[Message]:
         delay_s = 0.05
         first = True
-        while not self._closed:
+        while not self.closed:
             try:
                 async for message in self._one_connection():
                     if isinstance(message, Lost):
@@ -88,16 +89,16 @@ class RedisSubscription:
                             continue
                     yield message
             except (RedisError, OSError, TimeoutError) as error:
-                if self._closed:
+                if self.closed:
                     return
-                logger.warning("subscription lost: %s", error or "silent")
+                logger.warning("subscription lost: %s", str(error) or "silent")
             finally:
                 await self._disconnect()
             await asyncio.sleep(delay_s * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
             delay_s = min(RETRY_MAX_S, delay_s * 2)
 
     async def _one_connection(self) -> AsyncIterator[Message]:
-        connection = self._pool.make_connection()
+        connection = make_connection(self._pool)
         await connection.connect()
         self._connection = connection
         await connection.send_command(
@@ -150,5 +151,5 @@ class RedisSubscription:
                 await connection.disconnect(nowait=True)
 
     async def aclose(self) -> None:
-        self._closed = True
+        self.closed = True
         await self._disconnect()
