@@ -14,11 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django.conf import settings
 
-import relay
 from chatapp.settings import model_key
-from relay import ModelConfig
-
-DIALECTS: Final[frozenset[str]] = getattr(relay, "DIALECTS", frozenset({"openai-chat"}))
+from relay import DIALECTS, ModelConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context
-from typing import Final
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from django.conf import settings
@@ -49,15 +49,21 @@ class Runtime:
     def __repr__(self) -> str:
         return f"<Runtime {self.store!r}, supervisor={self.supervisor!r}>"
 
-    def start(self, *, records: Records, sweep: Sweep, supervise: bool) -> None:
-        """Start the background work. Safe to repeat."""
+    def start(self, *, records: Records, make_sweep: Callable[[], Sweep], supervise: bool) -> None:
+        """Start the background work. Safe to repeat, and cheap then."""
         if self._sweeping is not None:
             return
         # A context of its own: a task made by the first request must not keep that request's.
-        self._sweeping = asyncio.create_task(_sweep_forever(sweep), context=Context())
+        self._sweeping = asyncio.create_task(_sweep_forever(make_sweep()), context=Context())
         if supervise:
             self.supervisor = Supervisor(
-                self.store, self.hub, records, catalog.models, config=config()
+                self.store,
+                self.hub,
+                records,
+                catalog.models,
+                config(),
+                upstream=upstream(),
+                shards=range(config().shards),
             )
             self.supervisor.start()
 
@@ -99,8 +105,8 @@ def hub() -> Hub:
     return hub
 
 
-def start(*, records: Records, sweep: Sweep, supervise: bool) -> None:
-    current().start(records=records, sweep=sweep, supervise=supervise)
+def start(*, records: Records, make_sweep: Callable[[], Sweep], supervise: bool) -> None:
+    current().start(records=records, make_sweep=make_sweep, supervise=supervise)
 
 
 async def stop() -> None:
@@ -132,3 +138,7 @@ async def _sweep_forever(sweep: Sweep) -> None:
         except Exception:
             logger.exception("sweep failed")
         await asyncio.sleep(config().sweep_s)
+
+
+def upstream() -> Any:
+    raise NotImplementedError

@@ -180,6 +180,7 @@ INSTALLED_APPS = [
 # All of them run on the event loop: Django moves its own to a thread twice per request, which cost
 # 16 thread hops before the view (chatapp/middleware/on_loop.py).
 MIDDLEWARE = [
+    "chatapp.middleware.problems.Problems",
     "chatapp.middleware.on_loop.Security",
     "servestatic.middleware.ServeStaticMiddleware",
     "chatapp.middleware.on_loop.ContentSecurityPolicy",

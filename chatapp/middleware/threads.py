@@ -8,24 +8,19 @@ stream borrows one only while it is authenticated.
 from __future__ import annotations
 
 import asyncio
-import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeVar
 
 from asgiref.sync import ThreadSensitiveContext
 from channels.db import database_sync_to_async
 
+from chatapp.middleware.problems import PROBLEM_TYPE, problem_body
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from asgiref.typing import (
-        ASGI3Application,
-        ASGIReceiveCallable,
-        ASGIReceiveEvent,
-        ASGISendCallable,
-        Scope,
-    )
+    from chatapp.middleware.asgi_types import App, Message, Receive, Scope, Send
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -93,16 +88,12 @@ class OnDatabaseThreads:
     also reach the store, whoever is listening (design: disconnect is not stop).
     """
 
-    def __init__(
-        self, app: ASGI3Application, threads: DatabaseThreads, *, max_body_bytes: int
-    ) -> None:
+    def __init__(self, app: App, threads: DatabaseThreads, *, max_body_bytes: int) -> None:
         self._app = app
         self._threads = threads
         self._max_body_bytes = max_body_bytes
 
-    async def __call__(
-        self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable
-    ) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._threads.lend():
             try:
                 await self._app(scope, whole_body(receive, self._max_body_bytes), send)
@@ -118,12 +109,12 @@ class BodyTooLarge(Exception):
     """The client sends more than any request may hold; Django would spool it to the disk."""
 
 
-def whole_body(receive: ASGIReceiveCallable, max_body_bytes: int) -> ASGIReceiveCallable:
+def whole_body(receive: Receive, max_body_bytes: int) -> Receive:
     """`receive` up to the end of the body and nothing after it. Raises BodyTooLarge."""
     complete = False
     size = 0
 
-    async def receive_body() -> ASGIReceiveEvent:
+    async def receive_body() -> Message:
         nonlocal complete, size
         if complete:
             await _never()
@@ -138,17 +129,8 @@ def whole_body(receive: ASGIReceiveCallable, max_body_bytes: int) -> ASGIReceive
     return receive_body
 
 
-async def _refuse(send: ASGISendCallable, max_body_bytes: int) -> None:
-    body = json.dumps(
-        {
-            "type": "about:blank",
-            "title": "Content Too Large",
-            "status": 413,
-            "detail": f"The request is larger than {max_body_bytes} bytes.",
-        }
-    ).encode()
-    headers = [(b"content-type", b"application/problem+json"), (b"connection", b"close")]
-    await send(
-        {"type": "http.response.start", "status": 413, "headers": headers, "trailers": False}
-    )
+async def _refuse(send: Send, max_body_bytes: int) -> None:
+    body = problem_body(413, f"The request is larger than {max_body_bytes} bytes.")
+    headers = [(b"content-type", PROBLEM_TYPE.encode()), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": 413, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})

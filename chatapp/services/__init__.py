@@ -20,7 +20,7 @@ from chatapp.services.errors import (
     TooLarge,
     UnknownModel,
 )
-from chatapp.services.reading import snapshot
+from chatapp.services.reading import recorded, snapshot
 from chatapp.services.repair import Sweep
 from chatapp.services.stopping import Stopping, cancel, leave
 
@@ -42,6 +42,7 @@ __all__ = [
     "create_response",
     "delete_chat",
     "leave",
+    "recorded",
     "retry",
     "send_message",
     "snapshot",

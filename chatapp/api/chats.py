@@ -1,0 +1,118 @@
+"""`/api/chats`: conversations and what is said in them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import aget_object_or_404
+from ninja import Query, Router
+
+from chatapp import services
+from chatapp.api.responses import accepted, idempotency_key, principal, watches
+from chatapp.api.shapes import (
+    ChatIn,
+    ChatList,
+    ChatOut,
+    MessageAccepted,
+    MessageIn,
+    MessageList,
+    MessageOut,
+    to_disconnect,
+)
+from chatapp.models import Chat, Message
+
+router = Router(tags=["chats"])
+
+Limit = Annotated[int, Query(ge=1, le=200)]
+
+
+@router.get("", response=ChatList, url_name="chats")
+async def list_chats(
+    request: HttpRequest, before: UUID | None = None, limit: Limit = 50
+) -> ChatList:
+    """The newest first; `before` is the id of the last chat of the page before."""
+    chats = Chat.objects.visible_to(principal(request).user)
+    if before is not None:
+        last = await aget_object_or_404(chats, pk=before)
+        chats = chats.filter(updated_at__lt=last.updated_at)
+    page = [chat async for chat in chats[: limit + 1]]
+    return ChatList(
+        data=[ChatOut.from_orm(chat) for chat in page[:limit]], has_more=len(page) > limit
+    )
+
+
+@router.post("", response={201: ChatOut})
+async def start_chat(request: HttpRequest, data: ChatIn) -> tuple[int, Chat]:
+    """A new chat; without `model`, with the default one."""
+    chat = await services.start_chat(
+        user=principal(request).user, model=data.model, title=data.title or ""
+    )
+    return 201, chat
+
+
+@router.get("/{uuid:chat_id}", response=ChatOut, url_name="chat")
+async def get_chat(request: HttpRequest, chat_id: UUID) -> Chat:
+    return await own_chat(request, chat_id)
+
+
+@router.patch("/{uuid:chat_id}", response=ChatOut)
+async def update_chat(request: HttpRequest, chat_id: UUID, data: ChatIn) -> Chat:
+    """Rename, or choose another model for what comes next."""
+    chat = await own_chat(request, chat_id)
+    return await services.update_chat(chat=chat, title=data.title, model=data.model)
+
+
+@router.delete("/{uuid:chat_id}", response={204: None})
+async def delete_chat(request: HttpRequest, chat_id: UUID) -> HttpResponse:
+    """Removes the chat and the content of its answers; one that is running is stopped first."""
+    chat = await own_chat(request, chat_id)
+    await services.delete_chat(chat=chat, by=principal(request).user)
+    return HttpResponse(status=204)
+
+
+@router.get("/{uuid:chat_id}/messages", response=MessageList, url_name="messages")
+async def list_messages(
+    request: HttpRequest, chat_id: UUID, before: int | None = None, limit: Limit = 50
+) -> MessageList:
+    """The last ones, oldest first; `before` is the position of the first message known so far."""
+    chat = await own_chat(request, chat_id)
+    messages = Message.objects.filter(chat=chat).select_related("response").order_by("-position")
+    if before is not None:
+        messages = messages.before(before)
+    page = [message async for message in messages[: limit + 1]]
+    data = [_message(message) for message in reversed(page[:limit])]
+    return MessageList(data=data, has_more=len(page) > limit)
+
+
+@router.post("/{uuid:chat_id}/messages", response={202: MessageAccepted})
+async def send_message(request: HttpRequest, chat_id: UUID, data: MessageIn) -> HttpResponse:
+    """Say something; the answer comes as `POST /api/responses` describes."""
+    sent = await services.send_message(
+        user=principal(request).user,
+        chat=await own_chat(request, chat_id),
+        text=data.text,
+        model=data.model,
+        on_disconnect=to_disconnect(data.on_disconnect, watching=watches(request)),
+        idempotency_key=idempotency_key(request),
+    )
+    return accepted(sent.response, message_id=sent.message.pk)
+
+
+async def own_chat(request: HttpRequest, chat_id: UUID) -> Chat:
+    return await aget_object_or_404(Chat.objects.visible_to(principal(request).user), pk=chat_id)
+
+
+def _message(message: Message) -> MessageOut:
+    response = message.response
+    return MessageOut(
+        id=message.pk,
+        position=message.position,
+        role=message.role,
+        text=message.text,
+        created_at=message.created_at,
+        response_id=response.pk if response else None,
+        status=response.status if response else None,
+        reason=(response.reason or None) if response else None,
+    )

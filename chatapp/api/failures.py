@@ -1,0 +1,83 @@
+"""Every way a call can fail, and the problem document that says so."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja.errors import AuthenticationError, HttpError, ValidationError
+
+from chatapp.auth import CsrfRefused
+from chatapp.middleware.problems import problem
+from chatapp.services import Refused
+from relay import RecordUnavailable, StoreUnavailable
+
+if TYPE_CHECKING:
+    from ninja import NinjaAPI
+
+logger = logging.getLogger(__name__)
+
+AWAY = (StoreUnavailable, RecordUnavailable, OperationalError, InterfaceError)
+RETRY_AFTER_S = 5
+
+
+def handle_failures(api: NinjaAPI) -> None:
+    """Register the handlers below."""
+    # Ninja types a handler's second argument as "exception or its class"; it is the exception.
+    handle: Any = api.add_exception_handler
+    handle(Refused, refused)
+    handle(ValidationError, invalid)
+    handle(AuthenticationError, unknown_caller)
+    handle(CsrfRefused, without_token)
+    handle(Http404, missing)
+    handle(HttpError, malformed)
+    for kind in AWAY:
+        handle(kind, away)
+    handle(Exception, crashed)
+
+
+def refused(request: HttpRequest, exc: Refused) -> HttpResponse:
+    headers = {} if exc.retry_after_s is None else {"Retry-After": str(exc.retry_after_s)}
+    return problem(exc.status, str(exc), headers=headers, **exc.extra)
+
+
+def invalid(request: HttpRequest, exc: ValidationError) -> HttpResponse:
+    errors = [_error(error) for error in exc.errors]
+    first = errors[0] if errors else {"field": "", "message": "it is not what is expected"}
+    return problem(422, f"{first['field']}: {first['message']}", errors=errors)
+
+
+def _error(error: dict[str, Any]) -> dict[str, str]:
+    # Ninja names where it looked and which argument: ("body", "data", "input", 0, "role").
+    where = [str(part) for part in error["loc"]]
+    return {"field": ".".join(where[2:] or where), "message": str(error["msg"])}
+
+
+def unknown_caller(request: HttpRequest, exc: AuthenticationError) -> HttpResponse:
+    headers = {"WWW-Authenticate": "Bearer"}
+    return problem(401, "Sign in, or send a valid bearer key.", headers=headers)
+
+
+def without_token(request: HttpRequest, exc: CsrfRefused) -> HttpResponse:
+    return problem(403, f"The request does not prove where it comes from: {exc}")
+
+
+def missing(request: HttpRequest, exc: Http404) -> HttpResponse:
+    return problem(404, "There is nothing at this address, or it is not yours.")
+
+
+def malformed(request: HttpRequest, exc: HttpError) -> HttpResponse:
+    return problem(exc.status_code, str(exc))
+
+
+def away(request: HttpRequest, exc: Exception) -> HttpResponse:
+    logger.warning("%s %s: %s", request.method, request.path, exc)
+    headers = {"Retry-After": str(RETRY_AFTER_S)}
+    return problem(503, "A part of the server is away. Try again shortly.", headers=headers)
+
+
+def crashed(request: HttpRequest, exc: Exception) -> HttpResponse:
+    logger.error("%s %s failed", request.method, request.path, exc_info=exc)
+    return problem(500, "The server made a mistake. It was noted.")

@@ -1,0 +1,144 @@
+"""What clients send and get: the types that parse a body are also its documentation (OpenAPI)."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from ninja import Schema
+from pydantic import ConfigDict, Field, model_validator
+
+from chatapp.services import limits
+from relay import Disconnect
+
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Strict(Schema):
+    """A name that we do not know is a mistake to be told, not a wish to be ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Patience(Strict):
+    cancel_after_s: Seconds | None = None
+    """Seconds without a viewer after the last one was lost; null: the server's default."""
+    leave_after_s: Seconds | None = None
+    """Seconds without a viewer after the last one left on purpose; null: the server's default."""
+
+
+OnDisconnect = Literal["continue", "cancel"] | Patience
+
+
+def to_disconnect(wanted: OnDisconnect | None, *, watching: bool) -> Disconnect:
+    """Law 8, with its default: patience for somebody who watches, `continue` for anyone else."""
+    match wanted:
+        case None:
+            return limits.patience() if watching else limits.CONTINUE
+        case "continue":
+            return limits.CONTINUE
+        case "cancel":
+            return limits.CANCEL
+        case Patience():
+            default = limits.patience()
+            return Disconnect(
+                cancel_after_s=_first(wanted.cancel_after_s, default.cancel_after_s),
+                leave_after_s=_first(wanted.leave_after_s, default.leave_after_s),
+            )
+
+
+def _first(wanted: float | None, default: float | None) -> float | None:
+    return default if wanted is None or math.isnan(wanted) else wanted
+
+
+class InputMessage(Strict):
+    """One turn. A tool's result is {role: "tool", call_id, output}."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[dict[str, Any]] | None = None
+    tool_calls: list[dict[str, Any]] | None = None
+    call_id: str | None = None
+    output: str | None = None
+
+    @model_validator(mode="after")
+    def _says_what_its_role_says(self) -> InputMessage:
+        if self.role == "tool":
+            if self.call_id is None or self.output is None:
+                raise ValueError("a tool message has call_id and output")
+        elif self.content is None and not (self.role == "assistant" and self.tool_calls):
+            raise ValueError("a message has content")
+        return self
+
+
+class ResponseIn(Strict):
+    model: str
+    input: str | list[InputMessage]
+    instructions: str | None = None
+    max_output_tokens: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    stop: str | Annotated[list[str], Field(max_length=16)] = []
+    tools: Annotated[list[dict[str, Any]], Field(max_length=128)] = []
+    on_disconnect: OnDisconnect | None = None
+    metadata: dict[str, Any] = {}
+
+    def messages(self) -> list[dict[str, Any]]:
+        if isinstance(self.input, str):
+            return [{"role": "user", "content": self.input}]
+        return [message.model_dump(exclude_none=True) for message in self.input]
+
+    def stops(self) -> list[str]:
+        stops = [self.stop] if isinstance(self.stop, str) else self.stop
+        return [stop for stop in stops if stop]
+
+
+class Accepted(Schema):
+    id: str
+    status: str
+    events_url: str
+    cancel_url: str
+
+
+class ChatIn(Strict):
+    title: Annotated[str, Field(max_length=10_000)] | None = None
+    model: str | None = None
+
+
+class ChatOut(Schema):
+    id: UUID
+    title: str
+    model: str
+    created_at: datetime
+    updated_at: datetime
+
+
+class ChatList(Schema):
+    data: list[ChatOut]
+    has_more: bool
+
+
+class MessageIn(Strict):
+    text: str
+    model: str | None = None
+    on_disconnect: OnDisconnect | None = None
+
+
+class MessageOut(Schema):
+    id: int
+    position: int
+    role: str
+    text: str
+    created_at: datetime
+    response_id: str | None
+    status: str | None
+    reason: str | None
+
+
+class MessageList(Schema):
+    data: list[MessageOut]
+    has_more: bool
+
+
+class MessageAccepted(Accepted):
+    message_id: int

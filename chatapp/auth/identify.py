@@ -1,0 +1,139 @@
+"""Who is asking: a bearer key or a session, checked the same way for requests and for streams.
+
+Everything here that is not a coroutine touches the database and belongs on a database thread.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import timedelta
+from hashlib import sha256
+from typing import Any, Final, Literal
+
+from channels.db import database_sync_to_async
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.sessions.models import Session
+from django.http import HttpRequest, HttpResponse
+from django.middleware.csrf import CsrfViewMiddleware
+from django.utils import timezone
+from django.utils.crypto import constant_time_compare
+
+from chatapp.models import ApiKey, User
+
+PRINCIPAL: Final = "chatapp.principal"
+"""Where an ASGI scope keeps who was found to be asking."""
+KEY_MARK: Final = "ub_"
+PREFIX_CHARS: Final = 11
+"""`ub_` and eight characters: shown in lists, looked up by."""
+SECRET_BYTES: Final = 32
+USE_NOTED_EVERY: Final = timedelta(minutes=1)
+"""A key's last use is written at most this often: a script sends many requests a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A person, and the credential that says so."""
+
+    user: User
+    kind: Literal["session", "key"]
+    credential: str
+    """Primary key of the session, or of the key."""
+
+    @property
+    def login(self) -> str:
+        """Names this login in presences without giving its secret away (PROTOCOL 7)."""
+        if self.kind == "key":
+            return f"k{self.credential}"
+        return "s" + sha256(self.credential.encode()).hexdigest()[:16]
+
+
+def make_key(user: User, name: str = "") -> str:
+    """A new key for `user`. Only its hash is stored: this is the one time that it can be shown."""
+    prefix = KEY_MARK + secrets.token_hex(4)
+    key = f"{prefix}_{secrets.token_urlsafe(SECRET_BYTES)}"
+    ApiKey.objects.create(user=user, name=name, prefix=prefix, digest=_digest(key))
+    return key
+
+
+def by_key(key: str) -> Principal | None:
+    """The owner of a bearer key that is neither revoked nor its owner inactive."""
+    row = ApiKey.objects.usable().select_related("user").filter(prefix=key[:PREFIX_CHARS]).first()
+    # Without a row the comparison is done all the same: both kinds of wrong take as long.
+    known = row.digest if row else _digest("")
+    if not constant_time_compare(known, _digest(key)) or row is None:
+        return None
+    now = timezone.now()
+    if row.last_used_at is None or now - row.last_used_at > USE_NOTED_EVERY:
+        ApiKey.objects.filter(pk=row.pk).update(last_used_at=now)
+    return Principal(row.user, "key", str(row.pk))
+
+
+def by_session(session_key: str) -> Principal | None:
+    """The person of a session that has not expired and whose password was not changed since."""
+    session = Session.objects.filter(
+        session_key=session_key, expire_date__gt=timezone.now()
+    ).first()
+    data: dict[str, Any] = session.get_decoded() if session else {}
+    if data.get(BACKEND_SESSION_KEY) not in settings.AUTHENTICATION_BACKENDS:
+        return None
+    user = User.objects.filter(pk=data[SESSION_KEY], is_active=True).first()
+    told = data.get(HASH_SESSION_KEY, "")
+    if user is None or not constant_time_compare(told, user.get_session_auth_hash()):
+        return None
+    return Principal(user, "session", session_key)
+
+
+def identify(authorization: str, session_key: str) -> Principal | None:
+    """By the Authorization header if there is one, else by the session cookie."""
+    if authorization:
+        scheme, _, token = authorization.partition(" ")
+        return by_key(token.strip()) if scheme.lower() == "bearer" and token else None
+    return by_session(session_key) if session_key else None
+
+
+_identify_in_thread = database_sync_to_async(identify)
+
+
+class CsrfRefused(Exception):
+    """A session spoke without the token that proves it was the page that asked."""
+
+
+async def api_auth(request: HttpRequest) -> Principal | None:
+    """For django-ninja: the caller of an API request, or None (401).
+
+    Raises CsrfRefused (403) for a session without a valid token; bearer keys need none.
+    """
+    authorization = request.headers.get("Authorization", "")
+    session_key = request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")
+    principal = await _identify_in_thread(authorization, session_key)
+    if principal is None:
+        return None
+    if principal.kind == "session" and (reason := _csrf_failure(request)):
+        raise CsrfRefused(reason)
+    request.user = principal.user
+    scope = getattr(request, "scope", None)
+    if scope is not None:
+        scope[PRINCIPAL] = principal  # whoever streams this request's answer need not ask again
+    return principal
+
+
+class _CsrfCheck(CsrfViewMiddleware):
+    def _reject(self, request: HttpRequest, reason: str) -> Any:
+        return reason
+
+
+_csrf_check: Final[Any] = _CsrfCheck(lambda request: HttpResponse())
+
+
+def _csrf_failure(request: HttpRequest) -> str | None:
+    _csrf_check.process_request(request)
+    # The middleware has let it pass, because API views are exempt there.
+    request.csrf_processing_done = False  # type: ignore[attr-defined]
+    reason: str | None = _csrf_check.process_view(request, None, (), {})
+    return reason
+
+
+def _digest(key: str) -> str:
+    return sha256(key.encode()).hexdigest()

@@ -1,0 +1,69 @@
+"""Errors as RFC 9457 documents: every error under /api/ is one, whoever made it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+
+PROBLEM_TYPE: Final = "application/problem+json"
+API_PREFIX: Final = "/api/"
+
+_SENTENCES: Final = {
+    400: "The request is malformed.",
+    403: "This is not allowed.",
+    404: "There is nothing at this address, or it is not yours.",
+    405: "This address does not take that method.",
+    413: "The request is too large.",
+    500: "The server made a mistake.",
+}
+
+
+def problem_body(status: int, detail: str, **extra: Any) -> bytes:
+    """One problem document; `extra` are members of its own."""
+    title = HTTPStatus(status).phrase
+    return json.dumps(
+        {"type": "about:blank", "title": title, "status": status, "detail": detail, **extra}
+    ).encode()
+
+
+def problem(
+    status: int, detail: str, *, headers: Mapping[str, str] | None = None, **extra: Any
+) -> HttpResponse:
+    body = problem_body(status, detail, **extra)
+    return HttpResponse(body, status=status, content_type=PROBLEM_TYPE, headers=headers)
+
+
+class Problems:
+    """Turns what Django itself answers under /api/ (404, 405, 400, 500) into a problem document."""
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], Any]) -> None:
+        self._get_response = get_response
+        self._async = iscoroutinefunction(get_response)
+        if self._async:
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        if self._async:
+            return self._acall(request)
+        return _as_problem(request, self._get_response(request))
+
+    async def _acall(self, request: HttpRequest) -> HttpResponseBase:
+        return _as_problem(request, await self._get_response(request))
+
+
+def _as_problem(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    status = response.status_code
+    if status < 400 or not request.path_info.startswith(API_PREFIX):
+        return response
+    if response.headers.get("Content-Type", "").startswith(PROBLEM_TYPE):
+        return response
+    headers = {name: response.headers[name] for name in ("Allow",) if name in response.headers}
+    return problem(status, _SENTENCES.get(status, HTTPStatus(status).phrase), headers=headers)

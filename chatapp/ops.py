@@ -1,0 +1,48 @@
+"""For whoever runs this: is the process alive, and can it answer people?"""
+
+from __future__ import annotations
+
+from channels.db import database_sync_to_async
+from django.db import Error, connection
+from django.http import HttpRequest, HttpResponse, JsonResponse
+
+from chatapp import runtime
+from relay import StoreUnavailable
+
+WORKER_SEEN_S = 10.0
+"""A worker asks for jobs every second or two; one unheard for this long takes none."""
+
+
+async def healthz(request: HttpRequest) -> HttpResponse:
+    """The process answers."""
+    return HttpResponse("ok\n", content_type="text/plain")
+
+
+async def readyz(request: HttpRequest) -> HttpResponse:
+    """Database, Redis, and somebody who takes jobs; 503 names what is missing."""
+    parts = {"database": await _database(), **await _store()}
+    missing = [name for name, ready in parts.items() if not ready]
+    return JsonResponse(
+        {"ready": not missing, "missing": missing, "parts": parts}, status=503 if missing else 200
+    )
+
+
+async def _store() -> dict[str, bool]:
+    store = runtime.store()
+    try:
+        await store.ping()
+        shards = range(runtime.config().shards)
+        workers = [await store.workers(shard, WORKER_SEEN_S) for shard in shards]
+    except StoreUnavailable:
+        return {"redis": False, "workers": False}
+    return {"redis": True, "workers": all(workers)}
+
+
+@database_sync_to_async
+def _database() -> bool:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except Error:
+        return False
+    return True

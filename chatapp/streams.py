@@ -1,0 +1,319 @@
+"""Event streams, as a raw ASGI application beside Django (PROTOCOL 4, 5).
+
+Django keeps a thread per open response, so streams do not pass through it: one is authenticated on
+a borrowed thread and then costs a task and a buffer. A POST that wants events is first answered by
+Django (who, CSRF, validation, 202), and that answer is replaced by the events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs
+
+from django.conf import settings
+from django.http import parse_cookie
+
+from chatapp import runtime
+from chatapp.auth import PRINCIPAL, LiveCredentials, Principal, identify
+from chatapp.finalize import database_errors
+from chatapp.middleware.problems import PROBLEM_TYPE, problem_body
+from chatapp.models import Response
+from chatapp.services import recorded
+from relay import (
+    LogGone,
+    RecordUnavailable,
+    StoreUnavailable,
+    ViewersFull,
+    follow,
+    snapshot_frame,
+)
+
+if TYPE_CHECKING:
+    from chatapp.middleware.asgi_types import App, Message, Receive, Scope, Send
+    from chatapp.middleware.threads import DatabaseThreads
+    from relay import View
+
+HEADERS: Final = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"x-accel-buffering", b"no"),
+    (b"x-content-type-options", b"nosniff"),
+]
+RETRY_AFTER_S: Final = 5
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
+_VIEWER: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class Problem(Exception):
+    """Answer with a problem document instead of a stream."""
+
+    def __init__(self, status: int, detail: str, **headers: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.headers = headers
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a viewer asks for."""
+
+    response_id: str
+    after: int | None = None
+    epoch: int | None = None
+    snapshot: bool = False
+    viewer: str = ""
+
+
+class Streams:
+    """Owns `GET …/events`, and looks at the Accept header of the POSTs that start an answer."""
+
+    def __init__(self, django: App, threads: DatabaseThreads, live: LiveCredentials) -> None:
+        self._django = django
+        self._threads = threads
+        self._live = live
+
+    async def events(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """GET /api/responses/{id}/events."""
+        if scope["method"] != "GET":
+            await self._django(scope, receive, send)
+            return
+        try:
+            wish = read_wish(scope, scope["url_route"]["kwargs"]["response_id"])
+            principal = await self._threads.run(admit, scope, wish.response_id)
+            view = await self._open(wish, principal)
+        except Problem as problem:
+            await _send_problem(problem, send)
+            return
+        await self._stream(view, wish, principal, [], receive, send)
+
+    async def ask(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """POST /api/responses and /api/chats/{id}/messages."""
+        if scope["method"] != "POST" or not wants_events(header(scope, b"accept")):
+            await self._django(scope, receive, send)
+            return
+        try:
+            wish = read_wish(scope)
+        except Problem as problem:
+            await _send_problem(problem, send)
+            return
+        answer = Answer()
+        await self._django(scope, receive, answer.send)
+        if answer.status != 202:
+            await answer.relay(send)
+            return
+        principal: Principal = scope[PRINCIPAL]
+        wish = replace(wish, response_id=json.loads(answer.body)["id"])
+        try:
+            view = await self._open(wish, principal)
+        except Problem:
+            # Accepted all the same: the answer comes, and its events can be asked for later.
+            await answer.relay(send)
+            return
+        await self._stream(view, wish, principal, answer.location, receive, send)
+
+    async def _stream(
+        self,
+        source: View | Response,
+        wish: Wish,
+        principal: Principal,
+        headers: list[tuple[bytes, bytes]],
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        if isinstance(source, Response):
+            await self._send_record(source, wish, headers, send)
+            return
+        async with source as view:
+            if view.at_end:
+                await _send_start(204, [], send)
+                await _send_body(b"", send)
+                return
+            with self._live.watching(principal, view):
+                await _send_start(200, HEADERS + headers, send)
+                await self._pump(view, wish, receive, send)
+
+    async def _open(self, wish: Wish, principal: Principal) -> View | Response:
+        """A view of the log; the final record if there is no log any more. Raises Problem."""
+        viewer = f"{principal.login}/{wish.viewer}"
+        try:
+            try:
+                return await self._follow(wish, viewer, wait=False)
+            except LogGone:
+                row = await self._threads.run(_row, wish.response_id)
+                if row.is_final:
+                    return row
+                return await self._follow(wish, viewer, wait=True)
+        except ViewersFull as exc:
+            limit = runtime.config().max_viewers_per_response
+            raise Problem(
+                429, f"This answer already has {limit} viewers.", **{"Retry-After": "15"}
+            ) from exc
+        except (StoreUnavailable, RecordUnavailable) as exc:
+            raise _away() from exc
+
+    async def _follow(self, wish: Wish, viewer: str, *, wait: bool) -> View:
+        return await follow(
+            runtime.hub(),
+            wish.response_id,
+            after=wish.after,
+            epoch=wish.epoch,
+            snapshot=wish.snapshot,
+            viewer=viewer,
+            wait=wait,
+        )
+
+    async def _pump(self, view: View, wish: Wish, receive: Receive, send: Send) -> None:
+        """Hand chunks to the socket until the view ends or the viewer is gone."""
+        gone = asyncio.create_task(_shut_when_gone(view, receive))
+        try:
+            async for chunk in view:
+                if gone.done():
+                    return
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        except LogGone:
+            row = await self._threads.run(_row, wish.response_id)
+            if row.is_final:
+                await _send_body(snapshot_frame(recorded(row)), send, more=True)
+        except (OSError, RecordUnavailable):
+            pass  # OSError: how ASGI 2.4 tells of a closed socket; in both cases the client resumes
+        finally:
+            gone.cancel()
+            with suppress(asyncio.CancelledError):
+                await gone
+        with suppress(OSError):
+            await _send_body(b"", send)
+
+    async def _send_record(
+        self, row: Response, wish: Wish, headers: list[tuple[bytes, bytes]], send: Send
+    ) -> None:
+        """The log has expired: the stored snapshot and its `ended`, or 204 for who has both."""
+        snapshot = recorded(row)
+        if wish.after == snapshot.seq and wish.epoch in (None, snapshot.epoch):
+            await _send_start(204, [], send)
+            await _send_body(b"", send)
+            return
+        await _send_start(200, HEADERS + headers, send)
+        await _send_body(b"retry: 2000\n" + snapshot_frame(snapshot), send)
+
+
+class Answer:
+    """Django's whole answer to a POST, kept until it is known what to do with it."""
+
+    def __init__(self) -> None:
+        self._start: Any = None
+        self._body: list[bytes] = []
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._start = message
+        elif message["type"] == "http.response.body":
+            self._body.append(message["body"])
+
+    @property
+    def status(self) -> int:
+        return int(self._start["status"])
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(self._body)
+
+    @property
+    def location(self) -> list[tuple[bytes, bytes]]:
+        return [(k, v) for k, v in self._start["headers"] if k.lower() == b"location"]
+
+    async def relay(self, send: Send) -> None:
+        await send(self._start)
+        await _send_body(self.body, send)
+
+
+def header(scope: Scope, name: bytes) -> str:
+    """The value of a header; "" when it was not sent."""
+    values: list[bytes] = [value for key, value in scope["headers"] if key == name]
+    return values[0].decode("latin-1") if values else ""
+
+
+def wants_events(accept: str) -> bool:
+    return "text/event-stream" in accept.lower()
+
+
+def read_wish(scope: Scope, response_id: str = "") -> Wish:
+    """Raises Problem 400 for a cursor or a viewer that cannot be one."""
+    query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+
+    def last(name: str) -> str:
+        return query.get(name, [""])[-1]
+
+    viewer = last("viewer") or secrets.token_hex(8)
+    if not _VIEWER.fullmatch(viewer):
+        raise Problem(400, "`viewer` must be 1 to 64 letters, digits, hyphens or underscores.")
+    return Wish(
+        response_id=response_id,
+        # PROTOCOL 4: the header is what the browser knows; the query is as old as the page.
+        after=_number(header(scope, b"last-event-id"), "Last-Event-ID")
+        if header(scope, b"last-event-id")
+        else _number(last("after"), "after"),
+        epoch=_number(last("epoch"), "epoch"),
+        snapshot=last("snapshot") in ("1", "true"),
+        viewer=viewer,
+    )
+
+
+def _number(text: str, name: str) -> int | None:
+    if not text:
+        return None
+    if not _NUMBER.fullmatch(text):
+        raise Problem(400, f"`{name}` must be a number from 0, the `id` of an event.")
+    return int(text)
+
+
+def _away() -> Problem:
+    detail = "Events cannot be read right now; the answer is not lost. Try again shortly."
+    return Problem(503, detail, **{"Retry-After": str(RETRY_AFTER_S)})
+
+
+def admit(scope: Scope, response_id: str) -> Principal:
+    """Who may watch this response. On a database thread. Raises Problem 401, 404, 503."""
+    session_key = parse_cookie(header(scope, b"cookie")).get(settings.SESSION_COOKIE_NAME, "")
+    try:
+        with database_errors():
+            principal = identify(header(scope, b"authorization"), session_key)
+            if principal is None:
+                headers = {"WWW-Authenticate": "Bearer"}
+                raise Problem(401, "Sign in or send a bearer key.", **headers)
+            if not Response.objects.visible_to(principal.user).filter(pk=response_id).exists():
+                raise Problem(404, "There is no such response, or it is not yours.")
+    except RecordUnavailable as exc:
+        raise _away() from exc
+    return principal
+
+
+def _row(response_id: str) -> Response:
+    with database_errors():
+        return Response.objects.get(pk=response_id)
+
+
+async def _shut_when_gone(view: View, receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass  # the rest of a body that nobody reads
+    view.shut("the viewer is gone")
+
+
+async def _send_problem(problem: Problem, send: Send) -> None:
+    headers = [(b"content-type", PROBLEM_TYPE.encode())]
+    headers += [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
+    await _send_start(problem.status, headers, send)
+    await _send_body(problem_body(problem.status, str(problem)), send)
+
+
+async def _send_start(status: int, headers: list[tuple[bytes, bytes]], send: Send) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+
+
+async def _send_body(body: bytes, send: Send, *, more: bool = False) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": more})
