@@ -14,12 +14,13 @@ from redis.exceptions import RedisError, ResponseError
 
 from relay.errors import StoreUnavailable
 from relay.store import keys
+from relay.store.lane import connect
 from relay.store.protocol import Job
 
 if TYPE_CHECKING:
     from redis.asyncio.connection import AbstractConnection, ConnectionPool
 
-    from relay.store.lane import Command, Lane, make_connection
+    from relay.store.lane import Command, Lane
 
 
 class JobQueue:
@@ -47,8 +48,7 @@ class JobQueue:
         connection = self._takers.get(shard)
         try:
             if connection is None:
-                connection = self._takers[shard] = make_connection(self._pool)
-                await connection.connect()
+                connection = self._takers[shard] = await connect(self._pool)
             await connection.send_command(*command, check_health=False)
             return await connection.read_response(disable_decoding=True, timeout=math.inf)
         except ResponseError:

@@ -34,9 +34,10 @@ Command = Sequence[bytes | str | int | float]
 Waiter = tuple[bytes, asyncio.Future[Any]]
 
 
-def make_connection(pool: ConnectionPool) -> AbstractConnection:
+async def connect(pool: ConnectionPool) -> AbstractConnection:
     """A new connection with the pool's address and secrets, which the pool does not count."""
     made: AbstractConnection = pool.make_connection()  # type: ignore[no-untyped-call]
+    await made.connect()  # type: ignore[no-untyped-call]
     return made
 
 
@@ -100,8 +101,7 @@ class Lane:
     async def _exchange(self, data: bytes, batch: list[Waiter]) -> None:
         connection = self._connection
         if connection is None:
-            connection = self._connection = make_connection(self._pool)
-            await connection.connect()
+            connection = self._connection = await connect(self._pool)
         await connection.send_packed_command([data], check_health=False)
         read = connection.read_response
         for _, future in batch:

@@ -18,7 +18,7 @@ from redis.exceptions import RedisError
 
 from relay.errors import StoreUnavailable
 from relay.store import keys
-from relay.store.lane import make_connection
+from relay.store.lane import connect
 from relay.store.protocol import Gone, Lost, Message, Published, Stopped
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class RedisSubscription:
         self._channels: set[bytes] = set()
         self._confirms: dict[bytes, list[asyncio.Future[None]]] = {}
         self._connection: AbstractConnection | None = None
-        self.closed = False
+        self._closed = False
 
     async def add(self, response_id: str) -> None:
         channel = keys.channel(response_id).encode()
@@ -79,7 +79,7 @@ class RedisSubscription:
     async def messages(self) -> AsyncIterator[Message]:
         delay_s = 0.05
         first = True
-        while not self.closed:
+        while not self._closed:
             try:
                 async for message in self._one_connection():
                     if isinstance(message, Lost):
@@ -89,8 +89,6 @@ class RedisSubscription:
                             continue
                     yield message
             except (RedisError, OSError, TimeoutError) as error:
-                if self.closed:
-                    return
                 logger.warning("subscription lost: %s", str(error) or "silent")
             finally:
                 await self._disconnect()
@@ -98,9 +96,7 @@ class RedisSubscription:
             delay_s = min(RETRY_MAX_S, delay_s * 2)
 
     async def _one_connection(self) -> AsyncIterator[Message]:
-        connection = make_connection(self._pool)
-        await connection.connect()
-        self._connection = connection
+        connection = self._connection = await connect(self._pool)
         await connection.send_command(
             "SUBSCRIBE", *self._stops, *self._channels, check_health=False
         )
@@ -151,5 +147,6 @@ class RedisSubscription:
                 await connection.disconnect(nowait=True)
 
     async def aclose(self) -> None:
-        self.closed = True
+        """For after whoever iterated `messages` has been cancelled."""
+        self._closed = True
         await self._disconnect()
