@@ -53,6 +53,7 @@ from relay.store import (
     shard_of,
 )
 from relay.supervisor import Supervisor
+from relay.upstream import Upstream
 from relay.wire.sse import Frame, encode_frame
 
 __all__ = [
@@ -92,6 +93,7 @@ __all__ = [
     "StoreUnavailable",
     "Supervisor",
     "TextDelta",
+    "Upstream",
     "UpstreamError",
     "UsageCount",
     "View",

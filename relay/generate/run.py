@@ -46,6 +46,9 @@ class Call(Protocol):
 
     def __aiter__(self) -> AsyncIterator[list[ev.Event]]: ...
 
+    def abandon(self) -> list[ev.Event]:
+        """What is left to be told when we stop reading: calls left open, the last usage."""
+
 
 class Upstream(Protocol):
     def open(
@@ -151,8 +154,12 @@ class Generation:
 
     async def _copy(self) -> End:
         async with self._upstream.open(self._request, self._model) as call:
-            async for events in call:
-                self.writer.add(events)
+            try:
+                async for events in call:
+                    self.writer.add(events)
+            except asyncio.CancelledError:
+                self.writer.add(call.abandon())
+                raise
         return End.finished(call.finish.finish_reason if call.finish else None)
 
     def _outcome_of(self, reader: asyncio.Task[End]) -> End:

@@ -51,6 +51,9 @@ class PuppetCall:
     def fail(self, error: Exception) -> None:
         self._items.put_nowait(error)
 
+    def abandon(self) -> list[ev.Event]:
+        return []
+
     async def __aiter__(self) -> AsyncIterator[list[ev.Event]]:
         while True:
             item = await self._items.get()
