@@ -95,6 +95,7 @@ _SENTENCES: Final[Mapping[ErrorKind, str]] = {
     _K.INVALID_REQUEST: "The provider refused the request.",
     _K.NOT_FOUND: "The provider does not know this model or address.",
     _K.CONTENT_FILTER: "The provider withheld the answer.",
+    _K.PROTOCOL: "The provider did not answer the request.",
 }
 
 
@@ -113,9 +114,9 @@ def kind_of_status(status: int) -> ErrorKind:
     """The kind that an HTTP status alone speaks of."""
     if status in _STATUS:
         return _STATUS[status]
-    if 400 <= status < 500:
-        return _K.INVALID_REQUEST
-    return _K.SERVER_ERROR
+    if status < 400:  # a redirect: followed by nobody, because it would take the key along
+        return _K.PROTOCOL
+    return _K.INVALID_REQUEST if status < 500 else _K.SERVER_ERROR
 
 
 def error_in(

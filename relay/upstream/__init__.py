@@ -1,0 +1,8 @@
+"""Talking to providers: connections, limits of silence, and what went wrong in our words."""
+
+from __future__ import annotations
+
+from relay.upstream.call import Call
+from relay.upstream.client import Upstream
+
+__all__ = ["Call", "Upstream"]

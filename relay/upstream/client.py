@@ -1,0 +1,175 @@
+"""Opening calls to providers: what is sent, and what every kind of refusal is called."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Final, cast
+
+import aiohttp
+import httpx
+import msgspec
+
+from relay.dialects import DIALECTS, Dialect
+from relay.errors import UpstreamError
+from relay.states import ErrorKind
+from relay.upstream.call import LOST, Call, close, late
+from relay.upstream.connections import Connections
+from relay.upstream.silence import Silence
+
+if TYPE_CHECKING:
+    from relay.config import ModelConfig, RelayConfig
+    from relay.request import GenerationRequest
+
+MAX_ERROR_BYTES: Final = 64 * 1024
+"""Of the body of a refusal. What a provider has to say fits; a proxy's page is not read to its end.
+"""
+ERROR_BODY_S: Final = 10.0
+MAX_RETRY_AFTER_S: Final = 86_400.0
+
+
+class Upstream:
+    """The client for all providers. One per event loop; `aclose` it there."""
+
+    def __init__(self, config: RelayConfig, *, dialects: Mapping[str, Dialect] = DIALECTS) -> None:
+        self._config = config
+        self._dialects = dialects
+        self._connections = Connections()
+
+    async def aclose(self) -> None:
+        await self._connections.aclose()
+
+    @asynccontextmanager
+    async def open(self, request: GenerationRequest, model: ModelConfig) -> AsyncIterator[Call]:
+        """Ask; the context's body runs once the provider has accepted.
+
+        Leaving the context closes the connection: given back if the answer was read to its end,
+        aborted otherwise. Raises UpstreamError when the provider cannot be reached, refuses, or
+        does not begin to answer within `first_byte_s`.
+        """
+        config, dialect = self._config, self._dialects[model.dialect]
+        decoder = dialect.decoder(request, model)
+        first_byte_s = _given(model.first_byte_s, config.first_byte_s)
+        silence = Silence(first_byte_s)
+        started_s = asyncio.get_running_loop().time()
+        silence.begin(started_s)
+        try:
+            response = await self._send(dialect, request, model)
+        except asyncio.CancelledError:
+            if silence.ended_wait():
+                raise late(first_byte_s) from None
+            raise
+        finally:
+            silence.end()
+            silence.close()
+        chunks = _chunks(response)
+        if not response.is_success:
+            raise await _refusal(response, chunks, dialect, model)
+        call = Call(
+            response,
+            chunks,
+            decoder,
+            silence,
+            started_s=started_s,
+            read_s=_given(model.read_s, config.read_s),
+        )
+        try:
+            yield call
+        finally:
+            await call.aclose()
+
+    async def _send(
+        self, dialect: Dialect, request: GenerationRequest, model: ModelConfig
+    ) -> httpx.Response:
+        connect_s = _given(model.connect_s, self._config.connect_s)
+        url = httpx.URL(model.base_url.rstrip("/") + dialect.path)
+        http_request = httpx.Request(
+            "POST",
+            url,
+            headers={
+                "User-Agent": "unbroken",
+                # Compression only adds latency to a stream of small chunks; it is decoded anyway.
+                "Accept-Encoding": "identity",
+                **dialect.headers(model),
+            },
+            content=msgspec.json.encode(dialect.build(request, model)),
+            # `pool` bounds name lookup and connecting together. Silence watches over reading.
+            extensions={
+                "timeout": {"connect": connect_s, "pool": connect_s, "read": None, "write": None}
+            },
+        )
+        try:
+            return await self._connections.transport(url).handle_async_request(http_request)
+        except aiohttp.ClientResponseError as error:
+            raise UpstreamError(ErrorKind.PROTOCOL, "The provider's answer is not HTTP.") from error
+        except httpx.UnsupportedProtocol as error:
+            raise UpstreamError(
+                ErrorKind.CONNECTION, "The provider's address is not valid.", retryable=False
+            ) from error
+        except LOST as error:
+            raise UpstreamError(ErrorKind.CONNECTION, _unreachable(error)) from error
+
+
+def _given(value: float | None, default: float) -> float:
+    return default if value is None else value
+
+
+def _chunks(response: httpx.Response) -> AsyncGenerator[bytes, None]:
+    """The body's bytes as they come, decoded if they are compressed."""
+    # The transport's own stream, not aiter_raw: two generators fewer per chunk. And never
+    # aiter_lines, which cuts lines where JSON does not (U+2028, U+0085, VT).
+    chunks = (
+        response.aiter_bytes()
+        if response.headers.get("content-encoding", "identity") != "identity"
+        else aiter(cast("httpx.AsyncByteStream", response.stream))
+    )
+    return cast("AsyncGenerator[bytes, None]", chunks)
+
+
+async def _refusal(
+    response: httpx.Response,
+    chunks: AsyncGenerator[bytes, None],
+    dialect: Dialect,
+    model: ModelConfig,
+) -> UpstreamError:
+    body = bytearray()
+    try:
+        async with asyncio.timeout(ERROR_BODY_S):
+            async for chunk in chunks:
+                body += chunk
+                if len(body) > MAX_ERROR_BYTES:
+                    break
+    except (TimeoutError, *LOST):
+        pass  # the status alone says enough
+    finally:
+        await close(response, chunks)
+    error = dialect.error_of_body(response.status_code, bytes(body), model)
+    asked = _retry_after_s(response.headers)
+    if asked is not None:
+        error.retry_after_s = asked
+    return error
+
+
+def _retry_after_s(headers: httpx.Headers) -> float | None:
+    """Seconds from `Retry-After` (number or date) or OpenAI's `retry-after-ms`."""
+    value = headers.get("retry-after-ms", "")
+    scale = 0.001
+    if not value:
+        value, scale = headers.get("retry-after", ""), 1.0
+    try:
+        seconds = float(value) * scale
+    except ValueError:
+        try:
+            seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
+        except (ValueError, TypeError):
+            return None
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER_S) if seconds == seconds else None
+
+
+def _unreachable(error: BaseException) -> str:
+    if isinstance(error.__cause__, (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError)):
+        return "The provider cannot be reached."
+    return "The connection to the provider was lost before it answered."

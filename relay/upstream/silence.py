@@ -1,0 +1,73 @@
+"""A limit on waiting for bytes that costs one timer per limit, not one per read.
+
+`asyncio.timeout` around every read would make and cancel a timer for each token. Here the timer
+rings once per limit, looks how long the present wait has lasted, and sets itself again for the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class Silence:
+    """Cancels the waiting task when its wait has lasted for `limit_s`.
+
+    Every wait is put between `begin` and `end`; a CancelledError out of it is ours if `ended_wait`
+    says so. Time between waits, when nobody listens, is not silence.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._limit_s = limit_s
+        self._since_s = 0.0
+        self._task: asyncio.Task[object] | None = None
+        self._cancelling = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._rang = False
+
+    @property
+    def limit_s(self) -> float:
+        return self._limit_s
+
+    def change_limit(self, limit_s: float) -> None:
+        """Hold the waits that begin from now on to another limit."""
+        self._limit_s = limit_s
+        self.close()
+
+    def begin(self, since_s: float | None = None) -> None:
+        """A wait begins; `since_s`, of the loop's clock, if it counts from earlier."""
+        self._since_s = self._loop.time() if since_s is None else since_s
+        self._task = task = asyncio.current_task()
+        if task is not None:
+            self._cancelling = task.cancelling()
+        if self._timer is None:
+            self._arm()
+
+    def end(self) -> None:
+        self._task = None
+
+    def ended_wait(self) -> bool:
+        """Whether the CancelledError just caught is this limit's, and no one else's besides."""
+        if not self._rang:
+            return False
+        self._rang = False
+        task = asyncio.current_task()
+        return task is not None and task.uncancel() <= self._cancelling
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self) -> None:
+        self._timer = self._loop.call_at(self._since_s + self._limit_s, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        if self._task is None:
+            return  # nobody waits: the next wait arms again
+        if self._loop.time() < self._since_s + self._limit_s:
+            self._arm()
+            return
+        self._rang = True
+        self._task.cancel()
