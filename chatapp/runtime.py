@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context
-from typing import Any, Final
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from django.conf import settings
@@ -28,6 +28,7 @@ from relay import (
     Store,
     StoreUnavailable,
     Supervisor,
+    Upstream,
 )
 
 logger = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ class Runtime:
         self.store = store
         self.hub = Hub(store, config(), shards=range(config().shards))
         self.supervisor: Supervisor | None = None
+        self._upstream: Upstream | None = None
         self._sweeping: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
@@ -56,13 +58,14 @@ class Runtime:
         # A context of its own: a task made by the first request must not keep that request's.
         self._sweeping = asyncio.create_task(_sweep_forever(make_sweep()), context=Context())
         if supervise:
+            self._upstream = Upstream(config())
             self.supervisor = Supervisor(
                 self.store,
                 self.hub,
                 records,
                 catalog.models,
                 config(),
-                upstream=upstream(),
+                upstream=self._upstream,
                 shards=range(config().shards),
             )
             self.supervisor.start()
@@ -76,6 +79,8 @@ class Runtime:
         if self.supervisor is not None:
             await self.supervisor.drain()
             await self.supervisor.aclose()
+        if self._upstream is not None:
+            await self._upstream.aclose()
         await self.hub.aclose()
         await self.store.aclose()
 
@@ -138,7 +143,3 @@ async def _sweep_forever(sweep: Sweep) -> None:
         except Exception:
             logger.exception("sweep failed")
         await asyncio.sleep(config().sweep_s)
-
-
-def upstream() -> Any:
-    raise NotImplementedError
