@@ -68,10 +68,14 @@ def state_of(snapshot: Snapshot) -> str:
 
 
 def trouble(verb: str, status: int, detail: str = "") -> str:
-    """Why a send or a retry did not work; `detail` is a sentence that knows more."""
+    """Why a send, a stop or a retry did not work; the twin of `sendFailed` and `stopFailed`.
+
+    `detail` is the service's own sentence, used where it knows more than the status.
+    """
     words = table()[verb]
-    happened, then = (words.get(str(status), words["*"])[key] for key in ("happened", "next"))
-    return _sentence(detail or happened, words["kept"], then)
+    found = words.get(str(status), words["*"])
+    happened = detail if detail and found.get("detail") else found["happened"]
+    return _sentence(happened, words["kept"], found["next"])
 
 
 def _sentence(*parts: str) -> str:
@@ -83,6 +87,14 @@ def paragraphs(text: str) -> list[str]:
     """What stands between empty lines; the twin of `paragraphs` in render.js."""
     parts = (part.strip("\n") for part in re.split(r"\n{2,}", text.replace("\r", "")))
     return [part for part in parts if part]
+
+
+@register.filter
+def arguments(call: Any) -> str:
+    """What a tool was asked, whole or as far as it is known; as answer.js shows it."""
+    if call.arguments is None:
+        return str(call.raw)
+    return json.dumps(call.arguments, ensure_ascii=False, separators=(",", ":"))
 
 
 @register.simple_tag

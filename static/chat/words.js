@@ -40,18 +40,21 @@ export class Words {
 
   /**
    * @param {number | 'network'} status of the answer to a send
-   * @param {string} [detail] the server's own sentence, which knows more
+   * @param {string} [detail] the server's own sentence, where it knows more than the status
    */
   sendFailed(status, detail) {
     const { send } = this.table;
-    const { happened, next } = send[status] ?? send['*'];
-    const kept = send[status] && status !== 'network' ? send.kept : send.unknown;
-    return sentence(detail || happened, kept, next);
+    const found = send[status] ?? send['*'];
+    const known = send[status] && status !== 'network'; // else it may have been sent all the same
+    const happened = (found.detail && detail) || found.happened;
+    return sentence(happened, known ? send.kept : send.unknown, found.next);
   }
 
   /** @param {number | 'network'} status of the answer to a stop */
   stopFailed(status) {
-    return this.table.stop[status] ?? this.table.stop['*'];
+    const { stop } = this.table;
+    const { happened, next } = stop[status] ?? stop['*'];
+    return sentence(happened, stop.kept, next);
   }
 
   /** @param {number} status of the answer to an attempt to follow */

@@ -95,7 +95,7 @@ def test_the_states_of_a_running_answer() -> None:
     assert words.state_of(Snapshot(status=Status.IN_PROGRESS, text="a")) == table["writing"]
 
 
-@pytest.mark.parametrize("verb", ["send", "retry"])
+@pytest.mark.parametrize("verb", ["send", "stop", "retry"])
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 422, 429, 500, 503])
 def test_a_refusal_says_what_happened_what_was_kept_and_what_to_do(verb: str, status: int) -> None:
     sentence = words.trouble(verb, status)
@@ -106,6 +106,10 @@ def test_a_refusal_says_what_happened_what_was_kept_and_what_to_do(verb: str, st
 def test_a_sentence_of_the_service_takes_the_place_of_the_general_one() -> None:
     sentence = words.trouble("send", 413, "The message has 3 MiB; 1 MiB is the limit.")
     assert sentence.startswith("The message has 3 MiB; 1 MiB is the limit. Nothing was sent")
+
+
+def test_what_went_wrong_inside_is_not_for_the_person() -> None:
+    assert "refused" not in words.trouble("send", 503, "127.0.0.1:6379 refused the connection")
 
 
 def renew() -> None:

@@ -156,7 +156,7 @@ test('a stop that could not be stored is not called stopped', async () => {
   following.start();
   await settle();
   seen.replies.push({ status: 503, body: null });
-  assert.equal(await following.stop(), words.table.stop['503']);
+  assert.equal(await following.stop(), words.stopFailed(503));
   assert.equal(part('state').textContent, words.table.state.writing);
   assert.equal(seen.ends, 0);
 });

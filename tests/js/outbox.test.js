@@ -52,10 +52,10 @@ test('another text, model or chat has another key', async () => {
 });
 
 test('a refusal is a sentence with the server’s own words in it', async () => {
-  const { outbox } = open({ status: 409, body: null, detail: 'This chat is still answering.' });
+  const { outbox } = open({ status: 422, body: null, detail: 'There is no model x.' });
   const { id, trouble } = await outbox.send('c1', MESSAGE);
   assert.equal(id, null);
-  assert.equal(trouble, words.sendFailed(409, 'This chat is still answering.'));
+  assert.equal(trouble, words.sendFailed(422, 'There is no model x.'));
 });
 
 test('a chat is made for the first message, with the model that was chosen', async () => {

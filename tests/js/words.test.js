@@ -46,7 +46,8 @@ test('nothing is claimed about a send whose outcome is not known', () => {
   }
 });
 
-test('the sentence of the server itself wins', () => {
+test('the sentence of the server itself wins where it knows more', () => {
+  assert.ok(!words.sendFailed(503, 'connection refused').includes('refused'));
   assert.equal(
     words.sendFailed(413, 'The message has 3 MiB; 1 MiB is the limit.'),
     `The message has 3 MiB; 1 MiB is the limit. ${table.send.kept} ${table.send['413'].next}`,

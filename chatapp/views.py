@@ -1,0 +1,286 @@
+"""The page: whole from the server, and usable without scripts (post, redirect, page).
+
+Each view parses, authorises, calls one service and answers. What a page shows of an answer is its
+snapshot; a running one carries it, with its cursor, for static/chat/page.js to go on from.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID, uuid4
+
+from django.contrib.auth.decorators import login_required
+from django.db.models import Exists, OuterRef
+from django.shortcuts import aget_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import cache_control
+from django.views.decorators.http import require_POST, require_safe
+
+from chatapp import catalog, services
+from chatapp.models import Chat, Message, Response, User
+from chatapp.templatetags.words import End, end_of, state_of, trouble
+from relay import TERMINAL, RecordUnavailable, Snapshot, StopReason, StoreUnavailable
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest, HttpResponse
+
+TROUBLES: Final = (services.Refused, StoreUnavailable, RecordUnavailable)
+RETRY_AFTER_S: Final = 5
+CHATS_LISTED: Final = 200
+"""More than anybody scrolls through; the API pages through all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """What a person has in the box. A page that tells of trouble gives it back."""
+
+    text: str = ""
+    model: str | None = None
+    key: str = field(default_factory=lambda: uuid4().hex)
+
+    @classmethod
+    def of(cls, request: HttpRequest) -> Typed:
+        text = request.POST.get("text", "").replace("\r\n", "\n")  # as forms send them
+        key = request.POST.get("key", "")
+        # The form's key with the text: twice the same is one message, an edited one is another.
+        digest = sha256(f"{key}\n{text}".encode("utf-8", "replace")).hexdigest()
+        return cls(text, request.POST.get("model") or None, digest if key else uuid4().hex)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A snapshot as the template shows it."""
+
+    snapshot: Snapshot
+    end: End
+    state: str
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, *, last: bool = True) -> Answer:
+        if snapshot.status not in TERMINAL:
+            return cls(snapshot, End(), state_of(snapshot))
+        end = end_of(snapshot)
+        # The conversation has gone on: only its last answer can be tried again.
+        return cls(snapshot, end if last else replace(end, retry=False), "")
+
+    @property
+    def ended(self) -> bool:
+        return self.snapshot.status in TERMINAL
+
+    @property
+    def stop_url(self) -> str:
+        return reverse("response-stop", args=[self.snapshot.id])
+
+    @property
+    def retry_url(self) -> str:
+        return reverse("response-retry", args=[self.snapshot.id or "RESPONSE"])
+
+    @property
+    def data(self) -> Any:
+        """For page.js: the same object as `GET /api/responses/{id}`."""
+        return json.loads(self.snapshot.to_json())
+
+    @property
+    def data_id(self) -> str:
+        return f"snapshot-{self.snapshot.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    text: str
+    answer: Answer | None = None
+    tried_again: bool = False
+    """A later try of the same question took its place."""
+
+
+@login_required
+@require_safe
+@cache_control(private=True, no_cache=True)
+async def home(request: HttpRequest) -> HttpResponse:
+    return await _home(request, await _person(request), Typed())
+
+
+@login_required
+@require_POST
+async def chat_start(request: HttpRequest) -> HttpResponse:
+    """The first message of a new chat."""
+    user, typed = await _person(request), Typed.of(request)
+    earlier = await Response.objects.keyed(user, typed.key).afirst()
+    if earlier is not None and earlier.chat_id:
+        return redirect("chat", earlier.chat_id)
+    try:
+        chat = await services.start_chat(user=user, model=typed.model)
+        await services.send_message(
+            user=user, chat=chat, text=typed.text, idempotency_key=typed.key
+        )
+    except TROUBLES as exc:
+        return await _home(request, user, typed, exc)
+    return redirect("chat", chat.pk)
+
+
+@login_required
+@require_safe
+@cache_control(private=True, no_cache=True)
+async def chat(request: HttpRequest, chat_id: UUID) -> HttpResponse:
+    user = await _person(request)
+    return await _chat(request, user, await _own_chat(user, chat_id), Typed())
+
+
+@login_required
+@require_POST
+async def chat_send(request: HttpRequest, chat_id: UUID) -> HttpResponse:
+    user, typed = await _person(request), Typed.of(request)
+    chat = await _own_chat(user, chat_id)
+    try:
+        await services.send_message(
+            user=user, chat=chat, text=typed.text, model=typed.model, idempotency_key=typed.key
+        )
+    except TROUBLES as exc:
+        return await _chat(request, user, chat, typed, exc)
+    return redirect("chat", chat.pk)
+
+
+@login_required
+@require_POST
+async def response_stop(request: HttpRequest, response_id: str) -> HttpResponse:
+    user = await _person(request)
+    response = await _own_response(user, response_id)
+    try:
+        await services.cancel(response=response, by=user, reason=StopReason.USER)
+    except TROUBLES as exc:
+        return await _back(request, user, response, exc, "stop")
+    return _to_chat_of(response)
+
+
+@login_required
+@require_POST
+async def response_retry(request: HttpRequest, response_id: str) -> HttpResponse:
+    user = await _person(request)
+    response = await _own_response(user, response_id)
+    try:
+        await services.retry(response=response, by=user)
+    except TROUBLES as exc:
+        return await _back(request, user, response, exc, "retry")
+    return _to_chat_of(response)
+
+
+async def _person(request: HttpRequest) -> User:
+    user = await request.auser()
+    assert isinstance(user, User)  # noqa: S101 - login_required
+    return user
+
+
+async def _own_chat(user: User, chat_id: UUID) -> Chat:
+    return await aget_object_or_404(Chat.objects.visible_to(user), pk=chat_id)
+
+
+async def _own_response(user: User, response_id: str) -> Response:
+    responses = Response.objects.visible_to(user).select_related("chat")
+    return await aget_object_or_404(responses, pk=response_id)
+
+
+def _to_chat_of(response: Response) -> HttpResponse:
+    return redirect("chat", response.chat_id) if response.chat_id else redirect("home")
+
+
+async def _back(
+    request: HttpRequest, user: User, response: Response, exc: Exception, verb: str
+) -> HttpResponse:
+    """The page that the person was on, and why it did not work."""
+    if response.chat is None:
+        return await _home(request, user, Typed(), exc, verb)
+    return await _chat(request, user, response.chat, Typed.of(request), exc, verb)
+
+
+async def _home(
+    request: HttpRequest, user: User, typed: Typed, exc: Exception | None = None, verb: str = "send"
+) -> HttpResponse:
+    page = {"on_disconnect": {}, "chat_url": _pattern("chat", UUID(int=0), "CHAT")}
+    context = await _shared(user, typed, None) | {"page": page}
+    return _answer(request, "chat/home.html", context, exc, verb)
+
+
+async def _chat(
+    request: HttpRequest,
+    user: User,
+    chat: Chat,
+    typed: Typed,
+    exc: Exception | None = None,
+    verb: str = "send",
+) -> HttpResponse:
+    turns = await _turns(chat)
+    answers = [turn.answer for turn in turns if turn.answer]
+    running = next((answer for answer in answers if not answer.ended), None)
+    page = {
+        "chat": str(chat.pk),
+        "on_disconnect": {},  # somebody watches, with the server's patience (law 8)
+        "stop_url": reverse("response-stop", args=["RESPONSE"]),
+        "retry_url": reverse("response-retry", args=["RESPONSE"]),
+    }
+    last_model = answers[-1].snapshot.model if answers else chat.model
+    context = await _shared(user, typed, last_model) | {
+        "chat": chat,
+        "turns": turns,
+        "running": running,
+        "blank": Answer.of(Snapshot()),
+        "page": page,
+    }
+    return _answer(request, "chat/chat.html", context, exc, verb)
+
+
+async def _shared(user: User, typed: Typed, model: str | None) -> dict[str, Any]:
+    running = Response.objects.running().filter(chat=OuterRef("pk"))
+    # A chat without a title is one whose first message was never taken.
+    chats = Chat.objects.visible_to(user).exclude(title="").annotate(is_running=Exists(running))
+    models = list(catalog.models())
+    chosen = next((name for name in (typed.model, model) if name in models), None)
+    return {
+        "user": user,
+        "chats": [chat async for chat in chats[:CHATS_LISTED]],
+        "models": models,
+        "model": chosen or catalog.default_model(),
+        "text": typed.text,
+        "key": uuid4().hex,
+    }
+
+
+async def _turns(chat: Chat) -> list[Turn]:
+    rows = Message.objects.filter(chat=chat).select_related("response", "response__retried_as")
+    messages = [message async for message in rows.order_by("position")]
+    return [await _turn(message, last=message is messages[-1]) for message in messages]
+
+
+async def _turn(message: Message, *, last: bool) -> Turn:
+    response = message.response
+    if response is None:
+        return Turn(message.text)
+    tried_again = getattr(response, "retried_as", None) is not None
+    return Turn(message.text, Answer.of(await _snapshot(response), last=last), tried_again)
+
+
+async def _snapshot(response: Response) -> Snapshot:
+    try:
+        return await services.snapshot(response)
+    except StoreUnavailable:
+        return services.recorded(response)  # less than is known; the page goes on from there
+
+
+def _answer(
+    request: HttpRequest, template: str, context: dict[str, Any], exc: Exception | None, verb: str
+) -> HttpResponse:
+    if exc is None:
+        return render(request, template, context)
+    status = exc.status if isinstance(exc, services.Refused) else 503
+    context["trouble"] = trouble(verb, status, str(exc))
+    response = render(request, template, context, status=status)
+    if status in (429, 503):
+        response.headers["Retry-After"] = str(RETRY_AFTER_S)
+    return response
+
+
+def _pattern(name: str, example: UUID, placeholder: str) -> str:
+    """An address for scripts to fill in."""
+    return reverse(name, args=[example]).replace(str(example), placeholder)
