@@ -56,10 +56,6 @@ class EventStream(asyncio.Protocol):
         self.closed = True
         self._changed.set()
 
-    @property
-    def response_id(self):
-        return self.events[0][1]["response_id"]
-
     def find(self, kind):
         return next((e for e in self.events if e[0] == kind), None)
 

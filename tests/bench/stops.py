@@ -8,8 +8,7 @@ the stops each: asked of the process that generates or of the other one, before 
 in mid-text. Bars: median <= 50 ms, worst <= 1 s, nothing read from the provider after `cancelled`.
 
 What was read after `cancelled` cannot be seen from outside, so the script looks at what could have
-been read: bytes the provider sent after a viewer had received `ended`. None were sent when the
-connection was closed before.
+been read: bytes the provider sent into an open connection after a viewer had received `ended`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from load import quantiles, spec
 from ours import Ground, write_result
 from sse_client import Api, Provider, now_ns
 
-AT_ONCE = 5
+AT_ONCE = 3
 WHOLE_S = 300
 BARS = {"median_ms": 50, "worst_ms": 1000}
 
@@ -35,7 +34,7 @@ async def one_stop(kind, serial, generating, other, provider):
     if when == "before first token":
         shape = {"ttft": 120000.0, "tokens": 10}
     else:
-        shape = {"ttft": 20.0, "itl": 5.0, "tokens": 20000}
+        shape = {"ttft": 20.0, "itl": 20.0, "tokens": 5000, "watch": 1}
     stream = await generating.ask(spec(name, **shape))
     try:
         await provider.record_when(name, lambda record: record["start_ns"])
@@ -46,7 +45,8 @@ async def one_stop(kind, serial, generating, other, provider):
                     lambda: sum(e[0] == "text.delta" for e in stream.events) >= wanted
                 )
         api = generating if where == "same process" else other
-        response_id = stream.response_id
+        _, created, _ = await stream.event("created")
+        response_id = created["response_id"]
         asked_ns = now_ns()
         answer, _ = await api.cancel(response_id)
         _, ended, ended_ns = await stream.event("ended")

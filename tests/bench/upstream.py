@@ -20,6 +20,8 @@ or, when the model name is not a spec, from the last user message:
     drop     close the connection abruptly after this many deltas
     stall    go silent after this many deltas (connection kept)
     status   answer with this HTTP status instead of a stream
+    watch    1: look before every paced delta whether the peer has closed, instead of when the loop
+             comes to it; `last_ns` of the stream is then the last delta that could be read
 
 Every content delta is the text "[SEQ:NS]" plus padding, where NS is
 CLOCK_MONOTONIC at the moment the delta was made, so any process on the same
@@ -44,6 +46,7 @@ from urllib.parse import parse_qs, urlsplit
 import uvloop
 
 now_ns = time.monotonic_ns
+TCP_ESTABLISHED = 1  # tcpi_state, the first byte of struct tcp_info
 PAD = b"abcdefghijklmnopqrstuvwxyz" * 512
 HEAD = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
@@ -66,6 +69,7 @@ def parse_spec(text):
         "drop": None,
         "stall": None,
         "status": 200,
+        "watch": 0,
     }
     for part in text.strip().split()[0].removeprefix("bench:").split(","):
         key, eq, value = part.partition("=")
@@ -334,6 +338,11 @@ class Connection:
                 self.stream.waiting = False
                 self.stream.pump()
 
+    def left(self):
+        """Has the peer closed? The kernel knows before this loop does."""
+        state = self.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
+        return state[0] != TCP_ESTABLISHED
+
     def finish(self):
         if self.backlog is None:
             self.close()
@@ -406,6 +415,8 @@ class Stream:
         """One paced delta."""
         if self.c.closed:
             return
+        if self.spec["watch"] and self.c.left():
+            return self.c.close()
         due = (
             self.base + (self.seq - self.burst) * self.step
             if self.burst
