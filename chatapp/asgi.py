@@ -12,6 +12,7 @@ django.setup()
 
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402 - after django.setup()
 from django.conf import settings  # noqa: E402
+from django.core.exceptions import ImproperlyConfigured  # noqa: E402
 from django.core.handlers.asgi import ASGIHandler  # noqa: E402
 from django.urls import re_path  # noqa: E402
 
@@ -29,37 +30,52 @@ RECORDS = finalize.Records()
 class Application:
     """Routes requests, and starts this loop's background work: at lifespan, else at first call."""
 
-    def __init__(self, threads: DatabaseThreads | None = None) -> None:
-        checks.require_secret_key()
-        threads = threads or DatabaseThreads()
+    def __init__(self) -> None:
+        self._threads = threads = DatabaseThreads()
+        self._checked = False
         site = OnDatabaseThreads(
             ASGIHandler(), threads, max_body_bytes=settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         )
-        streams = Streams(site, threads, LiveCredentials(threads))
+        self.live = LiveCredentials(threads)
+        streams = Streams(site, threads, self.live)
         self._http: Any = ProtocolTypeRouter({"http": URLRouter(_routes(streams, site))})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return
-        start()  # Daphne knows no lifespan
+        self.start()  # Daphne knows no lifespan
         await self._http(scope, receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                start()
+                try:
+                    self.start()
+                except ImproperlyConfigured as exc:
+                    await send({"type": "lifespan.startup.failed", "message": str(exc)})
+                    return
                 await send({"type": "lifespan.startup.complete"})
             else:
-                await runtime.stop()
+                await self.aclose()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
+    def start(self) -> None:
+        """Start this loop's background work. Safe to repeat, and cheap then.
 
-def start() -> None:
-    """Safe to repeat, and cheap then."""
-    runtime.start(records=RECORDS, make_sweep=services.Sweep, supervise=settings.RELAY_EMBEDDED)
+        Raises ImproperlyConfigured.
+        """
+        if not self._checked:
+            checks.require_secret_key()
+            self._checked = True
+        runtime.start(records=RECORDS, make_sweep=services.Sweep, supervise=settings.RELAY_EMBEDDED)
+
+    async def aclose(self) -> None:
+        """Drain what runs here, then let the database go."""
+        await runtime.stop()
+        await self._threads.aclose()
 
 
 def _routes(streams: Streams, site: App) -> list[Any]:

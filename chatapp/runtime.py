@@ -55,6 +55,7 @@ class Runtime:
         """Start the background work. Safe to repeat, and cheap then."""
         if self._sweeping is not None:
             return
+        self.hub.start()
         # A context of its own: a task made by the first request must not keep that request's.
         self._sweeping = asyncio.create_task(_sweep_forever(make_sweep()), context=Context())
         if supervise:

@@ -244,7 +244,9 @@ def wants_events(accept: str) -> bool:
 
 def read_wish(scope: Scope, response_id: str = "") -> Wish:
     """Raises Problem 400 for a cursor or a viewer that cannot be one."""
-    query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    query: dict[str, list[str]] = parse_qs(
+        scope["query_string"].decode("latin-1"), keep_blank_values=True
+    )
 
     def last(name: str) -> str:
         return query.get(name, [""])[-1]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeVar
 
 from asgiref.sync import ThreadSensitiveContext
 from channels.db import database_sync_to_async
+from django.db import connections
 
 from chatapp.middleware.problems import PROBLEM_TYPE, problem_body
 
@@ -54,6 +55,13 @@ class DatabaseThreads:
     def executor(self, number: int) -> ThreadPoolExecutor:
         return self._executors[number]
 
+    async def aclose(self) -> None:
+        """Close every thread's connection and end the threads."""
+        loop = asyncio.get_running_loop()
+        for executor in self._executors:
+            await loop.run_in_executor(executor, connections.close_all)
+            executor.shutdown()
+
 
 class Loan:
     """While entered, `sync_to_async` of this task and its children uses the least busy thread."""
@@ -94,39 +102,35 @@ class OnDatabaseThreads:
         self._max_body_bytes = max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = Body(receive, self._max_body_bytes)
         async with self._threads.lend():
-            try:
-                await self._app(scope, whole_body(receive, self._max_body_bytes), send)
-            except BodyTooLarge:
-                await _refuse(send, self._max_body_bytes)
+            await self._app(scope, body.receive, send)
+        if body.too_large:
+            await _refuse(send, self._max_body_bytes)
 
 
-async def _never() -> None:
-    await asyncio.get_running_loop().create_future()
+class Body:
+    """What a client sends, up to the end of its body and nothing after it."""
 
+    def __init__(self, receive: Receive, max_bytes: int) -> None:
+        self._receive = receive
+        self._max_bytes = max_bytes
+        self._size = 0
+        self._complete = False
+        self.too_large = False
+        """Django was told that the client has gone, and has answered nothing."""
 
-class BodyTooLarge(Exception):
-    """The client sends more than any request may hold; Django would spool it to the disk."""
-
-
-def whole_body(receive: Receive, max_body_bytes: int) -> Receive:
-    """`receive` up to the end of the body and nothing after it. Raises BodyTooLarge."""
-    complete = False
-    size = 0
-
-    async def receive_body() -> Message:
-        nonlocal complete, size
-        if complete:
-            await _never()
-        message = await receive()
-        if message["type"] == "http.request":
-            size += len(message["body"])
-            complete = not message["more_body"]
-        if size > max_body_bytes:
-            raise BodyTooLarge
+    async def receive(self) -> Message:
+        if self._complete:
+            await asyncio.get_running_loop().create_future()  # Django gives up waiting by itself
+        message = await self._receive()
+        self._complete = not message.get("more_body", False)
+        self._size += len(message.get("body", b""))
+        if self._size > self._max_bytes:
+            # Django would spool it to the disk, however much it is.
+            self.too_large = self._complete = True
+            return {"type": "http.disconnect"}
         return message
-
-    return receive_body
 
 
 async def _refuse(send: Send, max_body_bytes: int) -> None:

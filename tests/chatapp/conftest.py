@@ -1,0 +1,200 @@
+"""A site in memory: people, a models file, a store; and the two kinds of clients."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+from typing import Any, TYPE_CHECKING
+
+import pytest
+from django.db import connection
+from django.test import AsyncClient
+from django.utils import timezone
+
+from chatapp import runtime
+from chatapp.auth import make_key
+from chatapp.models import Chat, Response, User
+from relay import Disconnect, GenerationRequest, MemoryStore, new_response_id
+from tests.chatapp.asgi_client import Site
+from tests.relay.scribe import Scribe
+
+if TYPE_CHECKING:
+    from pytest_django import DjangoDbBlocker
+    from pathlib import Path
+    from collections.abc import AsyncIterator, Iterator
+
+MODELS = """
+[models.fast]
+dialect = "openai-chat"
+base_url = "http://127.0.0.1:9/v1"
+upstream_model = "fast-1"
+
+[models.other]
+dialect = "openai-chat"
+base_url = "http://127.0.0.1:9/v1"
+upstream_model = "other-1"
+"""
+
+
+@pytest.fixture(autouse=True)
+def _site_settings(tmp_path: Path, settings: Any) -> None:
+    path = tmp_path / "models.toml"
+    path.write_text(MODELS)
+    settings.RELAY_MODELS = str(path)
+    settings.SECRET_KEY = "of the tests"
+    settings.RELAY = dataclasses.replace(settings.RELAY, check_s=0.2)
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[MemoryStore]:
+    """This test's store, behind `runtime.store()`; tests may set its clock and order its faults."""
+    async with runtime.using() as made:
+        assert isinstance(made.store, MemoryStore)
+        made.hub.start()
+        await asyncio.sleep(0.01)
+        yield made.store
+
+
+@pytest.fixture
+def transactional_db(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """The test database, empty again afterwards.
+
+    What pytest-django's fixture of this name does, without making all permissions anew each time:
+    that takes 0.2 s. A transaction that is rolled back would not do, since the code under test works
+    in several threads, each with a connection of its own.
+    """
+    with django_db_blocker.unblock():
+        yield
+        kept = {"django_migrations", "django_content_type", "auth_permission"}
+        with connection.constraint_checks_disabled(), connection.cursor() as cursor:
+            for table in set(connection.introspection.table_names(cursor)) - kept:
+                cursor.execute(f"DELETE FROM {connection.ops.quote_name(table)}")  # noqa: S608
+
+
+@pytest.fixture
+def user(transactional_db: None) -> User:
+    return User.objects.create_user("ann", password="correct horse")
+
+
+@pytest.fixture
+def stranger(transactional_db: None) -> User:
+    return User.objects.create_user("bob", password="battery staple")
+
+
+@pytest.fixture
+def key(user: User) -> str:
+    return make_key(user)
+
+
+@pytest.fixture
+def chat(user: User) -> Chat:
+    return Chat.objects.create(user=user, model="fast", updated_at=timezone.now())
+
+
+def make_row(user: User, *, patience: Disconnect | None = None, **columns: Any) -> Response:
+    """A queued row as the services write it; its log is not made."""
+    response_id = new_response_id()
+    request = GenerationRequest(
+        response_id=response_id,
+        model="fast",
+        messages=[{"role": "user", "content": "hello"}],
+        created_at="2026-01-01T00:00:00Z",
+        on_disconnect=patience or Disconnect(),
+    )
+    given: dict[str, Any] = {
+        "id": response_id,
+        "user": user,
+        "model": "fast",
+        "request": request.to_json().decode(),
+        "request_hash": "0" * 64,
+        "created_at": timezone.now(),
+        "cancel_after_s": request.on_disconnect.cancel_after_s,
+        "leave_after_s": request.on_disconnect.leave_after_s,
+    }
+    return Response.objects.create(**(given | columns))
+
+
+@pytest.fixture
+def row(user: User) -> Response:
+    """A queued response of ann's, without a log."""
+    return make_row(user)
+
+
+class Api:
+    """JSON requests with a bearer key; Django's client loses default headers when it is async."""
+
+    def __init__(self, key: str) -> None:
+        self._client = AsyncClient(raise_request_exception=False)
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+
+    async def get(self, path: str, **headers: str) -> Any:
+        return await self._client.get(path, headers=self._headers | _names(headers))
+
+    async def delete(self, path: str) -> Any:
+        return await self._client.delete(path, headers=self._headers)
+
+    async def post(self, path: str, body: Any = None, **headers: str) -> Any:
+        return await self._send("post", path, body, headers)
+
+    async def patch(self, path: str, body: Any = None) -> Any:
+        return await self._send("patch", path, body, {})
+
+    async def put(self, path: str, body: Any = None) -> Any:
+        return await self._send("put", path, body, {})
+
+    async def ask(self, text: str = "hello", **more: Any) -> str:
+        """Start an answer of the model `fast`; its id."""
+        reply = await self.post("/api/responses", {"model": "fast", "input": text, **more})
+        assert reply.status_code == 202, reply.content
+        response_id: str = reply.json()["id"]
+        return response_id
+
+    async def _send(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
+        data = body if isinstance(body, (bytes, str)) else json.dumps(body) if body else ""
+        send = getattr(self._client, method)
+        return await send(
+            path,
+            data,
+            content_type="application/json",
+            headers=self._headers | _names(headers),
+        )
+
+
+def _names(headers: dict[str, str]) -> dict[str, str]:
+    return {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+@pytest.fixture
+def api(key: str, store: MemoryStore) -> Api:
+    """Ann's API client."""
+    return Api(key)
+
+
+@pytest.fixture
+async def site(store: MemoryStore) -> AsyncIterator[Site]:
+    """The whole ASGI application, driven message by message."""
+    from chatapp.asgi import Application
+
+    application = Application()
+    yield Site(application)
+    await application.aclose()
+
+
+async def scribe_of(store: MemoryStore, response_id: str) -> Scribe:
+    """A writer that has claimed this response."""
+    scribe = Scribe(store)
+    scribe.rid = response_id
+    await scribe.claim()
+    return scribe
+
+
+def is_problem(reply: Any, status: int) -> dict[str, Any]:
+    """Assert that `reply` is a problem document with this status, and return it."""
+    assert reply.status_code == status, reply.content
+    assert reply.headers["Content-Type"] == "application/problem+json"
+    body: dict[str, Any] = reply.json()
+    assert body["status"] == status
+    assert body["detail"]
+    assert body["title"]
+    return body
