@@ -27,6 +27,8 @@ PYTHON = ROOT / ".venv" / "bin" / "python"
 OUT = ROOT / ".bench" / "out"
 READY_S = 60
 USER = "bench"
+# As load.py does by default.
+TARGET_CPU, HARNESS_CPU = 0, 1
 
 # One person with one key stands for everybody: limits per person and per response are off.
 NO_LIMITS = {
@@ -168,13 +170,19 @@ class Site:
 
 
 class Ground:
-    """Provider, Valkey and our processes for one script. Use it as a context manager."""
+    """Provider, Valkey and our processes for one script. Use it as a context manager.
 
-    def __init__(self, name, **settings):
+    `pinned` gives core 0 to our processes and Valkey, core 1 to the provider and this one.
+    """
+
+    def __init__(self, name, *, pinned=False, **settings):
         self.work = OUT / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
         self.work.mkdir(parents=True, exist_ok=True)
         self.settings = settings
         self.procs = []
+        self.pinned = pinned and len(os.sched_getaffinity(0)) > 1
+        if self.pinned:
+            os.sched_setaffinity(0, {HARNESS_CPU})
 
     def __enter__(self):
         try:
@@ -188,6 +196,7 @@ class Ground:
             provider = self.spawn(
                 [sys.executable, str(HERE / "upstream.py"), "--port", str(self.upstream_port)],
                 "provider",
+                cpu=HARNESS_CPU,
             )
             wait_until("provider", lambda: answers_ok(self.upstream_port, "/stats"), [provider])
             valkey = self.spawn(valkey_argv(self.store_port, self.site.work), "valkey")
@@ -218,8 +227,10 @@ class Ground:
         command = [str(PYTHON), str(ROOT / "manage.py"), "relay_worker"]
         return self.spawn(command, f"worker-{len(self.procs)}", env=self.site.environment).pid
 
-    def spawn(self, argv, name, env=None, address_space_gb=None):
+    def spawn(self, argv, name, env=None, address_space_gb=None, cpu=TARGET_CPU):
         def limit():
+            if self.pinned:
+                os.sched_setaffinity(0, {cpu})
             _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             if address_space_gb is not None:

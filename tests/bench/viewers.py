@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""What viewers cost a web process: idle ones, and one that stops reading.
+
+    viewers.py [--viewers 1000] [--megabytes 48] [--json FILE]
+
+Idle: one web process, one answer that says nothing, many viewers. Operating system threads, and
+resident memory per viewer, right after they came and after their first heartbeat.
+Bars: fewer than 50 threads, under 40 KiB each.
+
+Stalled: a web process that only serves viewers (another one generates), its address space limited.
+A first viewer reads a long answer to its end, so that the process has seen its size before; then
+another answer of that size is written while its only viewer reads nothing but the head. Resident
+memory may grow by less than 1 MB, and the answer must be whole for whoever reads it elsewhere
+meanwhile, or here later.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import resource
+import socket
+
+import psutil
+import uvloop
+from load import spec
+from ours import Ground, write_result
+from sse_client import Api, Provider
+
+WHOLE_S = 280
+SETTLE_S = 2.0
+HEARTBEAT_S = 15.0
+ADDRESS_SPACE_GB = 4
+CHUNK_BYTES = 4000
+BARS = {"threads": 50, "kib_per_viewer": 40, "growth_mb": 1.0}
+
+
+class Memory:
+    """Resident memory and threads of one process."""
+
+    def __init__(self, pid):
+        self._process = psutil.Process(pid)
+
+    def rss(self):
+        return self._process.memory_info().rss
+
+    def threads(self):
+        return self._process.num_threads()
+
+    async def settled(self):
+        """Resident memory once the process has nothing to do: the same for half a second."""
+        last = None
+        for _ in range(40):
+            now = (self.rss(), self._process.cpu_times().user)
+            if now == last:
+                break
+            last = now
+            await asyncio.sleep(0.5)
+        return self.rss()
+
+
+async def idle(ground, count):
+    port, pid = ground.web()
+    api, memory = Api(port, ground.site.headers), Memory(pid)
+    answer, _ = await api.create(spec("idle", ttft=600_000.0, tokens=1))
+
+    async def attach(n):
+        streams = []
+        for begin in range(0, n, 50):
+            batch = [await api.follow(answer["id"]) for _ in range(min(50, n - begin))]
+            await asyncio.gather(*(s.event("started", 60) for s in batch))
+            streams += batch
+        return streams
+
+    warm = await attach(50)
+    before, threads_before = await memory.settled(), memory.threads()
+    streams = await attach(count)
+    await asyncio.sleep(SETTLE_S)
+    after, threads = await memory.settled(), memory.threads()
+    await asyncio.sleep(HEARTBEAT_S + 1)
+    beaten = await memory.settled()
+    lost = sum(s.closed for s in streams)
+    threads = max(threads, memory.threads())
+    await api.cancel(answer["id"])
+    ended = await asyncio.gather(*(s.event("ended", 30) for s in streams), return_exceptions=True)
+    for stream in [*warm, *streams]:
+        stream.close()
+    return {
+        "viewers": count,
+        "lost": lost,
+        "told_the_end": sum(not isinstance(e, BaseException) for e in ended),
+        "threads_before": threads_before,
+        "threads": threads,
+        "rss_mb_before": round(before / 2**20, 1),
+        "rss_mb_after": round(after / 2**20, 1),
+        "kib_per_viewer": round((after - before) / 1024 / count, 2),
+        "kib_per_viewer_after_heartbeat": round((beaten - before) / 1024 / count, 2),
+    }
+
+
+async def stall(port, response_id, headers):
+    """A viewer with a small receive buffer that reads the reply's head and then nothing more."""
+    loop = asyncio.get_running_loop()
+    viewer = socket.socket()
+    viewer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    viewer.setblocking(False)
+    await loop.sock_connect(viewer, ("127.0.0.1", port))
+    lines = [f"GET /api/responses/{response_id}/events HTTP/1.1", "Host: 127.0.0.1"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    await loop.sock_sendall(viewer, ("\r\n".join(lines) + "\r\n\r\n").encode())
+    assert b" 200 " in await loop.sock_recv(viewer, 1024)
+    return viewer
+
+
+async def stalled(ground, megabytes):
+    generating, _ = ground.web()
+    port, pid = ground.web(embedded=False, address_space_gb=ADDRESS_SPACE_GB)
+    headers, memory = ground.site.headers, Memory(pid)
+    api, provider = Api(port, headers), Provider(ground.upstream_port)
+    maker = Api(generating, headers)
+    count = megabytes * 2**20 // (CHUNK_BYTES + 20)
+    shape = {"ttft": 500.0, "itl": 0.0, "tokens": count, "bytes": CHUNK_BYTES}
+
+    async def read_all(api, response_id):
+        stream = await api.follow(response_id)
+        _, ended, _ = await stream.event("ended", 90)
+        text = sum(len(e[1]["delta"]) for e in stream.events if e[0] == "text.delta")
+        stream.close()
+        return ended["status"], text
+
+    answer, _ = await maker.create(spec("read", **shape))
+    status, text = await read_all(api, answer["id"])
+    before = await memory.settled()
+
+    answer, _ = await maker.create(spec("stalled", **shape))
+    viewer = await stall(port, answer["id"], headers)
+    peak = before
+
+    async def watch():
+        nonlocal peak
+        while True:
+            peak = max(peak, memory.rss())
+            await asyncio.sleep(0.02)
+
+    watching = asyncio.create_task(watch())
+    # Somebody else's answer is whole meanwhile: a slow viewer harms nobody.
+    beside = await read_all(maker, answer["id"])
+    record = await provider.record("stalled")
+    await asyncio.sleep(SETTLE_S)
+    watching.cancel()
+    after = memory.rss()
+    viewer.close()
+    again = await read_all(api, answer["id"])
+    return {
+        "megabytes": megabytes,
+        "provider": record["state"],
+        "status": status,
+        "rss_mb_before": round(before / 2**20, 2),
+        "growth_mb": round((after - before) / 2**20, 2),
+        "peak_growth_mb": round((peak - before) / 2**20, 2),
+        "whole_for_others": beside == again == (status, text) and status == "completed",
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--viewers", type=int, default=1000)
+    parser.add_argument(
+        "--megabytes", type=int, default=48, help="length of the answer nobody reads"
+    )
+    parser.add_argument("--json", help="where the figures go")
+    args = parser.parse_args()
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    result = {}
+    show = lambda name: print(f"{name}: {json.dumps(result[name])}", flush=True)  # noqa: E731
+    with Ground("viewers-idle") as ground:
+        result["idle"] = uvloop.run(bounded(idle(ground, args.viewers)))
+    show("idle")
+    log_limit = {"RELAY_MAX_LOG_BYTES": str(4 * args.megabytes * 2**20)}
+    with Ground("viewers-stalled", **log_limit) as ground:
+        result["stalled"] = uvloop.run(bounded(stalled(ground, args.megabytes)))
+    show("stalled")
+
+    a, b = result["idle"], result["stalled"]
+    result["verdict"] = {
+        "threads": verdict(a["threads"] < BARS["threads"]),
+        "kib_per_viewer": verdict(a["kib_per_viewer"] < BARS["kib_per_viewer"] and not a["lost"]),
+        "growth_mb": verdict(b["growth_mb"] < BARS["growth_mb"] and b["whole_for_others"]),
+    }
+    show("verdict")
+    write_result("viewers", result, args.json)
+
+
+async def bounded(work):
+    async with asyncio.timeout(WHOLE_S):
+        return await work
+
+
+def verdict(passed):
+    return "PASS" if passed else "MISS"
+
+
+if __name__ == "__main__":
+    main()
