@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -60,13 +61,15 @@ async def conclude(
 
     Raises LogGone when there is no log, or one that has not ended; StoreUnavailable.
     """
-    folded = await fold_log(store, response_id)
+    folded, delivered_seq = await asyncio.gather(
+        fold_log(store, response_id), store.delivered(response_id)
+    )
     if folded is None or not folded[0].ended:
         raise LogGone(response_id)
     return Outcome(
         response_id=response_id,
         snapshot=folded[0],
         counted_output_tokens=counted_output_tokens,
-        delivered_seq=await store.delivered(response_id),
+        delivered_seq=delivered_seq,
         worker=worker,
     )

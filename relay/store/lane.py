@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from contextvars import Context
@@ -50,6 +52,8 @@ class Lane:
         self._task: asyncio.Task[None] | None = None
         self._connection: AbstractConnection | None = None
         self._closed = False
+        self.answered_s = -math.inf
+        """time.monotonic of the last pipeline that came back."""
 
     def send(self, command: Command) -> asyncio.Future[Any]:
         """Queue a command. The future gives the reply as bytes, int, list or None.
@@ -114,6 +118,7 @@ class Lane:
             else:
                 if not future.done():
                     future.set_result(reply)
+        self.answered_s = time.monotonic()
 
     async def _drop_connection(self) -> None:
         connection, self._connection = self._connection, None

@@ -7,6 +7,7 @@ back). Beside them a connection per shard that waits for jobs, and one that is s
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from relay.store.scripts import Script
 
 PING_S: Final = 1.0
+FRESH_S: Final = 0.25
 DAY_MS: Final = 86_400_000
 
 
@@ -79,9 +81,13 @@ class RedisStore:
         return f"<RedisStore {self._pool!r}>"
 
     async def ping(self) -> None:
+        # A server that answered this process a moment ago need not be asked again: under load
+        # this is every request's first round trip.
+        if time.monotonic() - self._writes.answered_s < FRESH_S:
+            return
         try:
             async with asyncio.timeout(PING_S):
-                await asyncio.shield(self._reads.send(("PING",)))
+                await asyncio.shield(self._writes.send(("PING",)))
         except (TimeoutError, ResponseError) as error:
             raise StoreUnavailable("the store does not answer") from error
 

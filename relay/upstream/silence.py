@@ -1,7 +1,8 @@
 """A limit on waiting for bytes that costs one timer per limit, not one per read.
 
 `asyncio.timeout` around every read would make and cancel a timer for each token. Here the timer
-rings once per limit, looks how long the present wait has lasted, and sets itself again for the rest.
+rings once per limit, looks how long the present wait has lasted, and sets itself again for the
+rest.
 """
 
 from __future__ import annotations

@@ -1,0 +1,43 @@
+"""What the documents say exists, and what exists is in the documents."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from chatapp.settings import SETTINGS_DOC
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text()
+PROTOCOL = (ROOT / "relay" / "PROTOCOL.md").read_text()
+
+
+def test_the_settings_table_is_the_code() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", README, re.MULTILINE)
+    assert rows == [(s.name, s.default, s.meaning) for s in SETTINGS_DOC]
+
+
+def test_the_two_commands_are_in_the_makefile() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"`?make (\w+)", README):
+        assert re.search(rf"^{target}\s*:", makefile, re.MULTILINE), target
+
+
+def test_every_cited_section_of_the_protocol_exists() -> None:
+    sections = {int(n) for n in re.findall(r"^## (\d+)\. ", PROTOCOL, re.MULTILINE)}
+    cited: dict[str, set[int]] = {}
+    for folder in ("relay", "chatapp", "tests"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix not in {".py", ".lua", ".js"} or path == Path(__file__):
+                continue
+            for group in re.findall(
+                r"PROTOCOL (\d+(?:\.\d+)?(?:(?:,| and| to) \d+)*)", path.read_text()
+            ):
+                numbers = {int(float(n)) for n in re.findall(r"\d+(?:\.\d+)?", group)}
+                cited[str(path.relative_to(ROOT))] = numbers | cited.get(
+                    str(path.relative_to(ROOT)), set()
+                )
+    unknown = {path: numbers - sections for path, numbers in cited.items() if numbers - sections}
+    assert not unknown
+    tested = set().union(*(n for path, n in cited.items() if path.startswith("tests")))
+    assert set(range(1, 10)) <= tested, "a section that no test cites"
