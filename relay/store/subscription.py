@@ -31,8 +31,8 @@ logger = logging.getLogger(__name__)
 CONFIRM_S: Final = 3.0
 PING_S: Final = 5.0
 """A half-open connection stays silent for ever: ask it now and then."""
-SILENCE_S: Final = 15.0
-"""Three pings without any answer: the connection is dead."""
+PINGS_UNANSWERED: Final = 2
+"""One more in a row and the connection is dead."""
 RETRY_MAX_S: Final = 2.0
 
 
@@ -46,6 +46,7 @@ class RedisSubscription:
         self._confirms: dict[bytes, list[asyncio.Future[None]]] = {}
         self._connection: AbstractConnection | None = None
         self._closed = False
+        self._heard = False
 
     async def add(self, response_id: str) -> None:
         channel = keys.channel(response_id).encode()
@@ -103,31 +104,34 @@ class RedisSubscription:
         pinger = asyncio.create_task(self._ping(connection), name="relay subscription ping")
         # Confirmations come in order: when the last of these has come, all have.
         due = len(self._stops) + len(self._channels)
-        silent = asyncio.timeout(None)
-        loop = asyncio.get_running_loop()
+        read = connection.read_response
         try:
-            async with silent:
-                while True:
-                    silent.reschedule(loop.time() + SILENCE_S)
-                    reply = await connection.read_response(disable_decoding=True, timeout=math.inf)
-                    kind = reply[0]
-                    if kind == b"message":
-                        yield self._read(reply[1], reply[2])
-                    elif kind == b"subscribe":
-                        for confirmed in self._confirms.get(reply[1], ()):
-                            if not confirmed.done():
-                                confirmed.set_result(None)
-                        due -= 1
-                        if due == 0:
-                            yield Lost()
+            while True:
+                reply = await read(disable_decoding=True, timeout=math.inf)
+                self._heard = True
+                kind = reply[0]
+                if kind == b"message":
+                    yield self._read(reply[1], reply[2])
+                elif kind == b"subscribe":
+                    for confirmed in self._confirms.get(reply[1], ()):
+                        if not confirmed.done():
+                            confirmed.set_result(None)
+                    due -= 1
+                    if due == 0:
+                        yield Lost()
         finally:
             pinger.cancel()
 
     async def _ping(self, connection: AbstractConnection) -> None:
+        """Ask now and then, and cut a connection that answers nothing: its reader then fails."""
+        silent = 0
         with suppress(RedisError, OSError):
-            while True:
-                await asyncio.sleep(PING_S)
+            while silent <= PINGS_UNANSWERED:
+                self._heard = False
                 await connection.send_command("PING", check_health=False)
+                await asyncio.sleep(PING_S)
+                silent = 0 if self._heard else silent + 1
+            await connection.disconnect(nowait=True)
 
     def _read(self, channel: bytes, payload: bytes) -> Message:
         if channel in self._stops:
