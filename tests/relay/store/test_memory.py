@@ -14,7 +14,7 @@ from relay.store.memory_channel import MAX_WAITING
 from relay.store.protocol import Appended
 from tests.relay.store.ground import Ground, open_ground
 from tests.relay.store.listener import listening
-from tests.relay.store.words import CANCELLED, NOTICE, batch, text, texts
+from tests.relay.store.words import CANCELLED, NOTICE, batch, leased, text, texts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -132,6 +132,16 @@ async def test_a_subscriber_that_stalls_is_told_so_instead_of_filling_memory(
     assert await anext(messages) == Lost()
     await store.retire(rid)
     assert await anext(messages) == Gone(rid)
+
+
+async def test_an_epoch_rises_though_the_clock_was_set_back(ground: Ground) -> None:
+    """PROTOCOL 2: max(old + 1, now)."""
+    lease = await ground.run()
+    await ground.store.release(lease)
+    assert ground.clock is not None
+    ground.clock.now_s -= 3600
+    (job,) = await ground.store.take(0, "b", 1, 0)
+    assert leased(await ground.claim(job)).epoch == lease.epoch + 1
 
 
 async def test_every_call_lets_others_run(ground: Ground, store: MemoryStore) -> None:

@@ -11,7 +11,7 @@ from relay.errors import StoreUnavailable
 from relay.store import keys
 from relay.store.protocol import Appended, Cancelled, Claimed
 from tests.relay.store.ground import Ground, open_ground
-from tests.relay.store.words import CANCELLED, NOTICE, text, texts
+from tests.relay.store.words import CANCELLED, NOTICE, leased, text, texts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -92,6 +92,22 @@ async def test_the_stream_of_jobs_does_not_grow_for_ever(
     await ground.store.cancel(job.response_id, "user", ended=CANCELLED)
     await ground.store.ack(job)
     assert await client.xlen(keys.jobs(0)) == 0
+
+
+async def test_an_epoch_rises_though_the_clock_of_the_server_was_set_back(
+    ground: Ground, client: redis.asyncio.Redis
+) -> None:
+    """PROTOCOL 2: max(old + 1, now)."""
+    ahead = await ground.now_ms() + 3_600_000
+    job = await ground.take(await ground.create())
+    await client.hset(keys.meta(job.response_id), "epoch", str(ahead))
+    assert leased(await ground.claim(job)).epoch == ahead + 1
+    queued = await ground.create()
+    await client.hset(keys.meta(queued), "epoch", str(ahead))
+    assert await ground.store.cancel(queued, "user", ended=CANCELLED) is Cancelled.CLOSED
+    (tail,) = await ground.store.tails([queued])
+    assert tail is not None
+    assert tail.epoch == ahead + 1
 
 
 @pytest.mark.parametrize("missing", ["log", "meta"])
