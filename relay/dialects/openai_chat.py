@@ -15,7 +15,12 @@ import msgspec
 from relay.dialects.dialect import Dialect, Finish
 from relay.dialects.finish_reasons import with_calls
 from relay.dialects.openai_chat_answer import Answer
-from relay.dialects.openai_chat_chunk import chunk_from, decode_chunk, decode_odd_chunk
+from relay.dialects.openai_chat_chunk import (
+    chunk_from,
+    decode_chunk,
+    decode_odd_chunk,
+    decode_usual_chunk,
+)
 from relay.dialects.openai_chat_request import build, headers
 from relay.dialects.provider_errors import error_in, error_of_body
 from relay.dialects.tool_calls import ToolCallAssembler
@@ -93,6 +98,14 @@ class OpenAIChatDecoder:
     # -- frames -----------------------------------------------------------------------------------
     def _frame(self, frame: Frame, events: list[Event]) -> bool:
         """Take one frame; False if nothing after it counts."""
+        if not (frame.field or frame.event):
+            try:
+                usual = decode_usual_chunk(frame.data)
+            except (msgspec.DecodeError, RecursionError):
+                pass
+            else:
+                self._answer.usual_chunk(usual, events)
+                return True
         try:
             chunk = decode_chunk(frame.data)
         except (msgspec.DecodeError, RecursionError):

@@ -14,6 +14,7 @@ from relay.dialects.openai_chat_chunk import (
     Choice,
     Chunk,
     Delta,
+    UsualChunk,
     content_texts,
     reasoning_signatures,
     reasoning_text,
@@ -60,6 +61,19 @@ class Answer:
         """From now on chunks may hold half characters."""
         if self._halves is None:
             self._halves = {}
+
+    def usual_chunk(self, chunk: UsualChunk, events: list[Event]) -> None:
+        """`chunk` for the chunk that holds nothing but text."""
+        self.seen = True
+        delta = chunk.choices[0].delta
+        if reasoning := delta.reasoning_content or delta.reasoning:
+            self._text(ReasoningDelta, reasoning, events)
+        if content := delta.content:
+            if self._halves is None:
+                self.output = True
+                events.append(TextDelta(delta=content))
+            else:
+                self._text(TextDelta, content, events)
 
     def chunk(self, chunk: Chunk, events: list[Event]) -> UpstreamError | None:
         """Append what `chunk` means to `events`; return the failure it reports, if it does."""
@@ -117,25 +131,14 @@ class Answer:
         return None
 
     def _delta(self, delta: Delta, events: list[Event]) -> None:
-        if (
-            delta.reasoning_content is not None
-            or delta.reasoning is not None
-            or delta.reasoning_details is not None
-        ):
-            self._text(ReasoningDelta, reasoning_text(delta), events)
-            events += [
-                PartMeta(part=0, kind="signature", data=detail)
-                for detail in reasoning_signatures(delta)
-            ]
-        content = delta.content
-        if type(content) is str and self._halves is None:
-            if content:
-                self.output = True
-                events.append(TextDelta(delta=content))
-        elif content:
-            for is_reasoning, text in content_texts(content):
-                self._text(ReasoningDelta if is_reasoning else TextDelta, text, events)
-        if delta.refusal is not None and isinstance(delta.refusal, str):
+        self._text(ReasoningDelta, reasoning_text(delta), events)
+        events += [
+            PartMeta(part=0, kind="signature", data=detail)
+            for detail in reasoning_signatures(delta)
+        ]
+        for is_reasoning, text in content_texts(delta.content):
+            self._text(ReasoningDelta if is_reasoning else TextDelta, text, events)
+        if isinstance(delta.refusal, str):
             self._text(RefusalDelta, delta.refusal, events)
         if delta.tool_calls is not None:
             self._tool_calls(delta.tool_calls, events)

@@ -1,17 +1,47 @@
 """The shape of one chunk of an OpenAI chat stream, as loosely as providers send it.
 
 Typed for speed: msgspec skips every member that is not declared here without making an object of
-it. `Any` stands where providers differ; what such a value says is read by the functions below.
+it. Two shapes, from narrow to wide: the usual chunk is text and nothing else, so that whoever has
+one need not ask what else is in it; in the other, `Any` stands where providers differ, and what
+such a value says is read by the functions below.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
+
+
+class UsualDelta(Struct, gc=False):
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    reasoning_details: None = None
+    refusal: None = None
+    tool_calls: None = None
+    function_call: None = None
+
+
+class UsualChoice(Struct, gc=False):
+    delta: UsualDelta
+    index: Literal[0] = 0
+    finish_reason: None = None
+    usage: None = None
+    error: None = None
+
+
+class UsualChunk(Struct, gc=False):
+    """One choice with at most text in it: nearly every chunk of a stream."""
+
+    choices: tuple[UsualChoice]
+    usage: None = None
+    error: None = None
+    prompt_progress: None = None
+    x_groq: None = None
 
 
 class Delta(Struct, gc=False):
@@ -46,8 +76,11 @@ class Chunk(Struct, gc=False):
     x_groq: Any = None
 
 
+decode_usual_chunk: Final = msgspec.json.Decoder(UsualChunk).decode
+"""Raises msgspec.DecodeError for all but usual chunks: try `decode_chunk`."""
+
 decode_chunk: Final = msgspec.json.Decoder(Chunk).decode
-"""Read one usual chunk. Raises msgspec.DecodeError for all others: try `decode_odd_chunk`."""
+"""Raises msgspec.DecodeError for what is not well-formed: try `decode_odd_chunk`."""
 
 
 def decode_odd_chunk(data: str) -> Chunk | None:
