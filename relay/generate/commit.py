@@ -242,7 +242,7 @@ class Committer:
         self.mark(writer)
 
     async def run(self) -> None:
-        """Until cancelled; a pipeline on its way is finished first."""
+        """Until cancelled. What is on its way then is found in the log by whoever takes over."""
         loop = asyncio.get_running_loop()
         while True:
             if not self._dirty:
@@ -253,7 +253,7 @@ class Committer:
                 await asyncio.sleep(window_s)
             self._urgent = False
             writers, self._dirty = self._dirty, []
-            await asyncio.shield(self._flush(writers))
+            await self._flush(writers)
 
     async def _flush(self, writers: list[Writer]) -> None:
         sending: list[Writer] = []
