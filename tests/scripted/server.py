@@ -107,11 +107,11 @@ class ScriptedUpstream:
         watch = asyncio.ensure_future(_gone(reader))
         try:
             await asyncio.wait([play, watch], return_when=asyncio.FIRST_COMPLETED)
-            if play.done():
+            if play.done() and not isinstance(play.exception(), ConnectionError):
                 request.state = "done"
                 play.result()
                 return True
-            request.see_close()
+            request.see_close()  # read as an end, or felt as a write that failed
             return False
         finally:
             for part in (play, watch):
