@@ -29,36 +29,40 @@ class JobQueue:
     def __init__(self, pool: ConnectionPool, lane: Lane) -> None:
         self._pool = pool
         self._lane = lane
-        self._takers: dict[int, AbstractConnection] = {}
+        self._takers: dict[tuple[int, str], AbstractConnection] = {}
 
     async def take(self, shard: int, worker: str, count: int, block_s: float) -> list[Job]:
+        if count < 1:  # COUNT 0 would mean all of them
+            return []
         who: Command = ("XREADGROUP", "GROUP", keys.GROUP, worker, "COUNT", count)
         block_ms = max(1, round(block_s * 1000))
         command = (*who, "BLOCK", block_ms, "STREAMS", keys.jobs(shard), ">")
         try:
-            reply = await self._block(shard, command)
+            reply = await self._block((shard, worker), command)
         except ResponseError as error:
             if not str(error).startswith("NOGROUP"):
                 raise StoreUnavailable(f"take: {error}") from error
             await self._make_group(shard)
-            return []
+            return await self.take(shard, worker, count, block_s)
         return _jobs(shard, reply[0][1]) if reply else []
 
-    async def _block(self, shard: int, command: Command) -> Any:
-        connection = self._takers.get(shard)
+    async def _block(self, taker: tuple[int, str], command: Command) -> Any:
+        connection = self._takers.get(taker)
         try:
             if connection is None:
-                connection = self._takers[shard] = await connect(self._pool)
+                connection = self._takers[taker] = await connect(self._pool)
             await connection.send_command(*command, check_health=False)
             return await connection.read_response(disable_decoding=True, timeout=math.inf)
         except ResponseError:
             raise
         except (RedisError, OSError) as error:
-            self._takers.pop(shard, None)
+            self._takers.pop(taker, None)
             raise StoreUnavailable("the store did not hand out jobs") from error
         except asyncio.CancelledError:
             # The reply may still come: a connection in that state serves nobody else.
-            self._takers.pop(shard, None)
+            self._takers.pop(taker, None)
+            if connection is not None:
+                await connection.disconnect(nowait=True)
             raise
 
     async def _make_group(self, shard: int) -> None:
@@ -70,14 +74,20 @@ class JobQueue:
                 raise StoreUnavailable(f"take: {error}") from error
 
     async def reclaim(self, shard: int, worker: str, count: int, idle_s: float) -> list[Job]:
-        command = ("XAUTOCLAIM", keys.jobs(shard), keys.GROUP, worker, round(idle_s * 1000), "0")
-        try:
-            reply = await self._lane.send((*command, "COUNT", count))
-        except ResponseError as error:
-            if str(error).startswith("NOGROUP"):
-                return []
-            raise StoreUnavailable(f"reclaim: {error}") from error
-        return _jobs(shard, reply[1])
+        command = ("XAUTOCLAIM", keys.jobs(shard), keys.GROUP, worker, round(idle_s * 1000))
+        jobs: list[Job] = []
+        cursor: bytes | None = b"0-0"
+        # One call looks at 10 * COUNT entries only: behind more live jobs a dead one stays unseen.
+        while cursor is not None and len(jobs) < count:
+            try:
+                reply = await self._lane.send((*command, cursor, "COUNT", count - len(jobs)))
+            except ResponseError as error:
+                if str(error).startswith("NOGROUP"):
+                    return []
+                raise StoreUnavailable(f"reclaim: {error}") from error
+            cursor = reply[0] if reply[0] != b"0-0" else None
+            jobs += _jobs(shard, reply[1])
+        return jobs
 
     async def workers(self, shard: int, within_s: float) -> int:
         try:

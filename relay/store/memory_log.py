@@ -39,7 +39,9 @@ class Presence:
     def __init__(self, policy: Disconnect, *, heartbeat_s: float, now_ms: int) -> None:
         self._watched = policy.cancel_after_s is not None
         self._lost_ms = 2000 * heartbeat_s + (policy.cancel_after_s or 0) * 1000
-        self._left_ms = _ms(policy.leave_after_s)
+        # A policy that names no short timer treats a leave like a loss.
+        short_s = policy.leave_after_s
+        self._left_ms = 1000 * (policy.cancel_after_s or 0) if short_s is None else 1000 * short_s
         self._until: dict[str, float] = {_CREATOR: now_ms + self._lost_ms}
 
     def attend(self, viewer: str, now_ms: int) -> int:

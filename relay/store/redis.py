@@ -15,7 +15,7 @@ import msgspec
 from redis.asyncio.connection import ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, ResponseError
+from redis.exceptions import NoScriptError, OutOfMemoryError, ResponseError
 
 from relay.errors import StoreUnavailable
 from relay.events import Created, encode_event
@@ -192,7 +192,7 @@ class RedisStore:
             await self._call(
                 scripts.RELEASE,
                 [keys.meta(rid), keys.jobs(lease.job.shard)],
-                [lease.epoch, lease.job.entry_id, rid, keys.GROUP],
+                [lease.epoch, lease.job.entry_id, rid, keys.GROUP, lease.lease_until_ms],
             )
         )
 
@@ -369,6 +369,6 @@ def _reply(lease: Lease, reply: list[Any]) -> Reply:
 
 
 def _refused(error: ResponseError) -> Reply | Exception:
-    if str(error).startswith("OOM"):
+    if isinstance(error, OutOfMemoryError):
         return Reply(Appended.FULL)
     return StoreUnavailable(f"append: {error}")

@@ -13,12 +13,16 @@ local now = t[1] * 1000 + math.floor(t[2] / 1000)
 if now > tonumber(ARGV[2]) then return {'fenced'} end
 local first, stop = tonumber(ARGV[8]), m[5] or ''
 local lease_until = now + ARGV[3]
-if first > tail + 1 then return {'gap', tail, lease_until, stop} end
+if first > tail + 1 then
+  redis.call('HSET', KEYS[2], 'lease_until', lease_until)
+  return {'gap', tail, lease_until, stop}
+end
 local from, last = tail - first + 10, #ARGV
 local bytes = 0
 for i = from, last do bytes = bytes + #ARGV[i] end
 local content = ARGV[5] == '1'
 if content and tonumber(ARGV[4]) >= 0 and m[4] + bytes > tonumber(ARGV[4]) then
+  redis.call('HSET', KEYS[2], 'lease_until', lease_until)
   return {'full', tail, lease_until, stop}
 end
 local seq = tail

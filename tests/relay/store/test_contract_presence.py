@@ -287,3 +287,13 @@ async def test_presence_makes_no_log(ground: Ground, store: Store) -> None:
     request = await ground.request(NOBODY, LONG_IS_SOON)
     assert await store.create(request, upstream_model="small")
     await becomes_abandoned(ground, NOBODY)
+
+
+async def test_a_policy_without_a_short_timer_treats_a_leave_like_a_loss(ground: Ground) -> None:
+    """PROTOCOL 7.3"""
+    rid = await ground.create(Disconnect(cancel_after_s=2, leave_after_s=None))
+    await ground.store.attend(rid, "me/1")
+    await ground.store.leave(rid, "me/1")
+    assert await ground.store.abandoned([rid]) == [False]
+    await ground.pass_s(2.1)
+    assert await ground.store.abandoned([rid]) == [True]
