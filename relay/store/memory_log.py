@@ -6,7 +6,6 @@ atomic as a script. Who is told of what was added is the store's business (relay
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -253,6 +252,5 @@ class MemoryLog:
         self.entries.append(Entry(self.epoch, encode_event(event, self.seq + 1)))
 
 
-def _ms(seconds: float | None) -> float:
-    """None is a timer that never runs out."""
-    return math.inf if seconds is None else seconds * 1000
+def _ms(seconds: float) -> float:
+    return seconds * 1000
