@@ -24,7 +24,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PYTHON = ROOT / ".venv" / "bin" / "python"
-OUT = ROOT / ".bench" / "out"
+OUT = pathlib.Path(os.environ.get("BENCH_OUT", ROOT / ".bench" / "out"))
 READY_S = 60
 USER = "bench"
 # As load.py does by default.

@@ -8,9 +8,10 @@ resident memory per viewer, right after they came and after their first heartbea
 Bars: fewer than 50 threads, under 40 KiB each.
 
 Stalled: a web process that only serves viewers (another one generates), its address space limited.
-A first viewer reads a long answer to its end, so that the process has seen its size before; then
-another answer of that size is written while its only viewer reads nothing but the head. Resident
-memory may grow by less than 1 MB, and the answer must be whole for whoever reads it elsewhere
+A first viewer reads a long answer to its end, so that the process has seen its size before, and a
+second one tells how much memory moves by itself; then another answer of that size is written while
+its only viewer here reads nothing but the head: one that came before the text, one that came in
+mid-text, both twice, and none of them goes. Resident memory may grow by less than 1 MB each, and the answer must be whole for whoever reads it elsewhere
 meanwhile, or here later.
 """
 
@@ -26,13 +27,14 @@ import psutil
 import uvloop
 from load import spec
 from ours import Ground, write_result
-from sse_client import Api, Provider
+from sse_client import Api
 
 WHOLE_S = 280
 SETTLE_S = 2.0
 HEARTBEAT_S = 15.0
 ADDRESS_SPACE_GB = 4
 CHUNK_BYTES = 4000
+COMES = ("before the text", "in mid-text") * 2
 BARS = {"threads": 50, "kib_per_viewer": 40, "growth_mb": 1.0}
 
 
@@ -117,50 +119,85 @@ async def stalled(ground, megabytes):
     generating, _ = ground.web()
     port, pid = ground.web(embedded=False, address_space_gb=ADDRESS_SPACE_GB)
     headers, memory = ground.site.headers, Memory(pid)
-    api, provider = Api(port, headers), Provider(ground.upstream_port)
-    maker = Api(generating, headers)
+    here, elsewhere = Api(port, headers), Api(generating, headers)
     count = megabytes * 2**20 // (CHUNK_BYTES + 20)
-    shape = {"ttft": 500.0, "itl": 0.0, "tokens": count, "bytes": CHUNK_BYTES}
 
-    async def read_all(api, response_id):
+    async def ask(name):
+        shape = {"ttft": 2000.0, "itl": 0.0, "tokens": count, "bytes": CHUNK_BYTES}
+        return (await elsewhere.create(spec(name, **shape)))[0]["id"]
+
+    async def read_all(api, response_id, half=None):
+        """(status, characters of text)"""
         stream = await api.follow(response_id)
-        _, ended, _ = await stream.event("ended", 90)
-        text = sum(len(e[1]["delta"]) for e in stream.events if e[0] == "text.delta")
-        stream.close()
-        return ended["status"], text
+        characters = 0
+        async with asyncio.timeout(90):
+            while True:
+                await stream.when(lambda: stream.events)
+                taken, stream.events = stream.events, []
+                for kind, data, _ in taken:
+                    characters += len(data["delta"]) if kind == "text.delta" else 0
+                    if kind == "ended":
+                        stream.close()
+                        return data["status"], characters
+                if half is not None and characters > megabytes * 2**20 / 2:
+                    half.set()
 
-    answer, _ = await maker.create(spec("read", **shape))
-    status, text = await read_all(api, answer["id"])
+    whole = await read_all(here, await ask("read"))
     before = await memory.settled()
-
-    answer, _ = await maker.create(spec("stalled", **shape))
-    viewer = await stall(port, answer["id"], headers)
-    peak = before
-
-    async def watch():
-        nonlocal peak
-        while True:
-            peak = max(peak, memory.rss())
-            await asyncio.sleep(0.02)
-
-    watching = asyncio.create_task(watch())
-    # Somebody else's answer is whole meanwhile: a slow viewer harms nobody.
-    beside = await read_all(maker, answer["id"])
-    record = await provider.record("stalled")
-    await asyncio.sleep(SETTLE_S)
-    watching.cancel()
-    after = memory.rss()
-    viewer.close()
-    again = await read_all(api, answer["id"])
+    await read_all(here, await ask("control"))
+    control = await memory.settled() - before
+    trials, viewers, others = [], [], []
+    for i, comes in enumerate(COMES):
+        before = await memory.settled()
+        peak = Peak(memory)
+        response_id = await ask(f"stalled{i}")
+        half = asyncio.Event()
+        # Somebody else's answer is whole meanwhile: a slow viewer harms nobody.
+        reading = asyncio.create_task(read_all(elsewhere, response_id, half))
+        if comes == "in mid-text":
+            await asyncio.wait(
+                [reading, asyncio.create_task(half.wait())], return_when=asyncio.FIRST_COMPLETED
+            )
+        viewers.append(await stall(port, response_id, headers))
+        others.append(await reading)
+        await asyncio.sleep(SETTLE_S)
+        growth = await memory.settled() - before
+        trials.append(
+            {"comes": comes, "growth_mb": mb(growth), "peak_mb": mb(await peak.stop() - before)}
+        )
+    for viewer in viewers:
+        viewer.close()
+    others.append(await read_all(here, response_id))
     return {
         "megabytes": megabytes,
-        "provider": record["state"],
-        "status": status,
-        "rss_mb_before": round(before / 2**20, 2),
-        "growth_mb": round((after - before) / 2**20, 2),
-        "peak_growth_mb": round((peak - before) / 2**20, 2),
-        "whole_for_others": beside == again == (status, text) and status == "completed",
+        "characters": whole[1],
+        "growth_mb_of_a_viewer_that_reads": mb(control),
+        "growth_mb": max(t["growth_mb"] for t in trials),
+        "trials": trials,
+        "whole_for_others": whole[0] == "completed" and set(others) == {whole},
     }
+
+
+class Peak:
+    """The largest resident memory until it is stopped."""
+
+    def __init__(self, memory):
+        self._memory, self._most = memory, memory.rss()
+        self._task = asyncio.create_task(self._watch())
+
+    async def _watch(self):
+        while True:
+            self._most = max(self._most, self._memory.rss())
+            await asyncio.sleep(0.02)
+
+    async def stop(self):
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        return self._most
+
+
+def mb(size):
+    return round(size / 2**20, 2)
 
 
 def main():
