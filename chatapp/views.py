@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid4
 
 from django.contrib.auth.decorators import login_required
-from django.db.models import Exists, OuterRef
+from django.db.models import OuterRef, Subquery
 from django.shortcuts import aget_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import cache_control
@@ -232,9 +232,9 @@ async def _chat(
 
 
 async def _shared(user: User, typed: Typed, model: str | None) -> dict[str, Any]:
-    running = Response.objects.running().filter(chat=OuterRef("pk"))
+    running = Response.objects.running().filter(chat=OuterRef("pk")).values("pk")[:1]
     # A chat without a title is one whose first message was never taken.
-    chats = Chat.objects.visible_to(user).exclude(title="").annotate(is_running=Exists(running))
+    chats = Chat.objects.visible_to(user).exclude(title="").annotate(running_id=Subquery(running))
     models = list(catalog.models())
     chosen = next((name for name in (typed.model, model) if name in models), None)
     return {

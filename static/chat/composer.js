@@ -42,6 +42,7 @@ export class Composer {
       else this.#submit(send);
       this.focus();
     });
+    form.toggleAttribute('data-alive', true); // Enter sends from here on
   }
 
   focus() {

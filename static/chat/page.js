@@ -3,7 +3,7 @@ import { AnswerView } from './answer.js';
 import { Composer } from './composer.js';
 import { Following } from './following.js';
 import { Outbox } from './outbox.js';
-import { openPresence } from './presence.js';
+import { markRunning, openPresence } from './presence.js';
 import { TextView } from './render.js';
 import { EndFollower } from './scroll.js';
 import { Words } from './words.js';
@@ -39,6 +39,7 @@ function follow(item, snapshot) {
   const view = new AnswerView(item, { words, painted: () => end.painted() });
   if (snapshot) view.replace(snapshot);
   presence.follow(id);
+  markRunning(id, true);
   const onEnd = () => {
     presence.ended(id);
     following = null;
@@ -90,8 +91,10 @@ document.addEventListener('visibilitychange', () => {
   following?.view.visibilityChanged();
   if (!document.hidden) following?.wake();
 });
-addEventListener('online', () => following?.wake({ networkChanged: true }));
-addEventListener('offline', () => following?.wake());
+// A connection of a network that is gone may look alive for a minute: do not wait for that.
+for (const change of ['online', 'offline']) {
+  addEventListener(change, () => following?.wake({ networkChanged: true }));
+}
 addEventListener('pagehide', () => {
   following?.suspend();
   presence.leave();

@@ -69,14 +69,17 @@ export class Presence {
   #present = new Set();
   /** @type {any} */
   #timer = undefined;
+  #onEnded;
   #env;
 
   /**
    * @param {Remembered} remembered
+   * @param {(id: string) => void} [onEnded] an answer is found to have ended
    * @param {{get: typeof get, post: typeof post, setTimeout: (run: () => void, ms: number) => any, clearTimeout: (id: any) => void}} [env]
    */
-  constructor(remembered, env = browser) {
+  constructor(remembered, onEnded = () => {}, env = browser) {
     this.#remembered = remembered;
+    this.#onEnded = onEnded;
     this.#env = env;
   }
 
@@ -92,6 +95,7 @@ export class Presence {
     this.#followed.delete(id);
     this.#present.delete(id);
     this.#remembered.remove(id);
+    this.#onEnded(id);
   }
 
   /** Say now, and every 15 s, that somebody is there. Harmless when it was started. */
@@ -136,6 +140,19 @@ const browser = {
   clearTimeout: (/** @type {any} */ id) => globalThis.clearTimeout(id),
 };
 
+/**
+ * The list of chats shows where an answer is being written.
+ * @param {string} id of the answer
+ * @param {boolean} running
+ */
+export function markRunning(id, running) {
+  for (const mark of document.querySelectorAll('[data-running-answer]')) {
+    const dot = /** @type {HTMLElement} */ (mark);
+    if (running && dot.closest('[aria-current]')) dot.dataset.runningAnswer = id;
+    if (dot.dataset.runningAnswer === id) dot.hidden = !running;
+  }
+}
+
 /** @returns {Presence} */
 export function openPresence() {
   /** @type {Storage | null} */
@@ -145,5 +162,5 @@ export function openPresence() {
   } catch {
     // Forbidden by the browser's settings.
   }
-  return new Presence(new Remembered(store));
+  return new Presence(new Remembered(store), (id) => markRunning(id, false));
 }

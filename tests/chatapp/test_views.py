@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from html import unescape
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -22,6 +21,8 @@ from tests.js_parts import ANSWER_PARTS
 from tests.relay.scribe import Scribe
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from relay import MemoryStore
 
 pytestmark = pytest.mark.django_db(transaction=True)

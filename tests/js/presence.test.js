@@ -20,8 +20,8 @@ class FakeStorage {
 function open(storage = new FakeStorage()) {
   const clock = new FakeClock();
   /** @type {any} */
-  const world = { asked: [], left: [], status: 'in_progress', code: 200 };
-  const presence = new Presence(new Remembered(storage), {
+  const world = { asked: [], left: [], ended: [], status: 'in_progress', code: 200 };
+  const presence = new Presence(new Remembered(storage), (id) => world.ended.push(id), {
     get: async (url) => {
       world.asked.push(url);
       return { status: world.code, body: { status: world.status }, detail: '' };
@@ -66,6 +66,7 @@ test('an answer that ended, or is not ours any more, is forgotten everywhere', a
     await clock.advance(15_000);
     assert.equal(world.asked.length, 1);
     assert.deepEqual(new Remembered(storage).all(), []);
+    assert.deepEqual(world.ended, ['0-a']);
   }
 });
 
