@@ -9,29 +9,33 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
 POLL_S = 0.01  # short against every limit we test, long enough to leave two cores alone
 
 
+@overload
 async def wait_until(
-    predicate: Callable[[], T | Awaitable[T | None] | None],
-    description: str,
-    timeout: float = 5.0,
-) -> T:
+    predicate: Callable[[], Awaitable[T | None]], description: str, timeout: float = ...
+) -> T: ...
+@overload
+async def wait_until(
+    predicate: Callable[[], T | None], description: str, timeout: float = ...
+) -> T: ...
+async def wait_until(predicate: Callable[[], Any], description: str, timeout: float = 5.0) -> Any:
     """Return the predicate's first true value; it may be a function or a coroutine function.
 
     Raises AssertionError with `description` and the last value after `timeout` seconds.
     """
     deadline = time.monotonic() + timeout
     while True:
-        value: Any = predicate()
+        value = predicate()
         if inspect.isawaitable(value):
             value = await value
         if value:
-            return cast("T", value)
+            return value
         _give_up_after(deadline, description, timeout, value)
         await asyncio.sleep(POLL_S)
 
