@@ -28,6 +28,8 @@ MAX_ERROR_BYTES: Final = 64 * 1024
 """Of the body of a refusal. What a provider has to say fits; a proxy's page is not read to its end.
 """
 ERROR_BODY_S: Final = 10.0
+PIECE_BYTES: Final = 256 * 1024
+"""Larger requests, such as pictures, are written piece by piece, so that others get their turn."""
 MAX_RETRY_AFTER_S: Final = 86_400.0
 
 
@@ -86,6 +88,7 @@ class Upstream:
     ) -> httpx.Response:
         connect_s = _given(model.connect_s, self._config.connect_s)
         url = httpx.URL(model.base_url.rstrip("/") + dialect.path)
+        body = msgspec.json.encode(dialect.build(request, model))
         http_request = httpx.Request(
             "POST",
             url,
@@ -93,9 +96,10 @@ class Upstream:
                 "User-Agent": "unbroken",
                 # Compression only adds latency to a stream of small chunks; it is decoded anyway.
                 "Accept-Encoding": "identity",
+                "Content-Length": str(len(body)),
                 **dialect.headers(model),
             },
-            content=msgspec.json.encode(dialect.build(request, model)),
+            content=body if len(body) <= PIECE_BYTES else _pieces(body),
             # `pool` bounds name lookup and connecting together. Silence watches over reading.
             extensions={
                 "timeout": {"connect": connect_s, "pool": connect_s, "read": None, "write": None}
@@ -111,6 +115,11 @@ class Upstream:
             ) from error
         except LOST as error:
             raise UpstreamError(ErrorKind.CONNECTION, _unreachable(error)) from error
+
+
+async def _pieces(body: bytes) -> AsyncIterator[bytes]:
+    for at in range(0, len(body), PIECE_BYTES):
+        yield body[at : at + PIECE_BYTES]
 
 
 def _given(value: float | None, default: float) -> float:

@@ -16,11 +16,13 @@ from relay.states import ErrorKind, FinishReason
 from tests.relay.upstream.hearing import asking, hear
 from tests.scripted import (
     Done,
+    EndBody,
     Gate,
     Head,
     Raw,
     Say,
     ScriptedUpstream,
+    Send,
 )
 from tests.waiting import wait_until
 
@@ -62,6 +64,29 @@ async def test_the_call_after_a_whole_answer_uses_its_connection(
     for _ in range(3):
         await hear(upstream, "say:3", provider.model_config())
     assert {request.connection for request in provider.requests} == {1}
+
+
+async def test_a_last_chunk_that_comes_after_the_end_marker_is_waited_for(
+    provider: ScriptedUpstream, upstream: Upstream
+) -> None:
+    """Without it the connection would be lost to the next answer."""
+    provider.script("hi", Say("a"), Send("[DONE]"), Gate("later"), EndBody())
+    for _ in range(2):
+        async with upstream.open(asking("hi"), provider.model_config()) as call:
+            async for _ in call:
+                pass
+            provider.open("later")
+    assert {request.connection for request in provider.requests} == {1}
+
+
+async def test_a_large_request_arrives_whole(
+    provider: ScriptedUpstream, upstream: Upstream
+) -> None:
+    text = "ü" * 1_000_000
+    provider.script(text, Say("a"), Done())
+    heard = await hear(upstream, text, provider.model_config())
+    assert (heard.text, provider.last.text == text) == ("a", True)
+    assert "transfer-encoding" not in provider.last.headers
 
 
 async def test_no_cookie_of_one_answer_goes_into_the_next(

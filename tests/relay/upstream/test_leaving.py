@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import select
+from pathlib import Path
 
 import pytest
 import uvloop
@@ -10,7 +12,8 @@ import uvloop
 from relay import events as ev
 from relay.fold import fold
 from relay.states import ErrorKind
-from relay.upstream import Upstream
+from relay.upstream import Upstream, connections
+from tests.relay.upstream.certificate import contexts
 from tests.relay.upstream.hearing import QUICK, asking, closed_by, hear
 from tests.scripted import (
     Hang,
@@ -22,6 +25,9 @@ from tests.scripted import (
     Step,
 )
 from tests.waiting import wait_until
+
+RDHUP = getattr(select, "POLLRDHUP", select.POLLHUP)  # Linux; elsewhere POLLHUP says it
+SAY = b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'
 
 
 @pytest.mark.parametrize("step", ["before the head", "before the body", "in mid-answer"])
@@ -94,6 +100,37 @@ async def test_nothing_is_read_from_a_provider_that_goes_on_sending(
             await anext(call)
 
     await closed_by(provider, leave())
+
+
+async def test_leaving_does_not_wait_for_a_provider_to_say_goodbye(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A polite close over TLS shakes hands first, with a provider that is busy generating."""
+    server_ssl, client_ssl = contexts(tmp_path)
+    monkeypatch.setattr(connections, "ssl_context", lambda: client_ssl)
+    upstream = Upstream(QUICK)
+    left = asyncio.Event()
+    gone = asyncio.get_running_loop().create_future()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n" + SAY)
+        await left.wait()
+        hangup = select.poll()
+        hangup.register(writer.get_extra_info("socket").fileno(), RDHUP)
+        gone.set_result(await wait_until(lambda: hangup.poll(0), "the connection to be closed"))
+        writer.transport.abort()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=server_ssl) as server:
+        port = server.sockets[0].getsockname()[1]
+        url = f"https://127.0.0.1:{port}"
+        model = ScriptedUpstream().model_config(base_url=url)
+        async with upstream.open(asking("hi"), model) as call:
+            assert await anext(call) == [ev.TextDelta(delta="a")]
+        left.set()
+        await asyncio.wait_for(gone, 6)
+    await upstream.aclose()
 
 
 async def test_a_second_cancel_while_closing_changes_nothing(
