@@ -19,6 +19,7 @@ from urllib.parse import parse_qs
 from django.conf import settings
 from django.http import parse_cookie
 
+import relay
 from chatapp import runtime
 from chatapp.auth import PRINCIPAL, LiveCredentials, Principal, identify
 from chatapp.finalize import database_errors
@@ -30,7 +31,6 @@ from relay import (
     RecordUnavailable,
     StoreUnavailable,
     ViewersFull,
-    follow,
     snapshot_frame,
 )
 
@@ -158,7 +158,7 @@ class Streams:
             raise _away() from exc
 
     async def _follow(self, wish: Wish, viewer: str, *, wait: bool) -> View:
-        return await follow(
+        return await relay.follow(
             runtime.hub(),
             wish.response_id,
             after=wish.after,

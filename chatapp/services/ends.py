@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import relay
 from relay import (
     WALL_CLOCK,
     WORKER_LOST,
@@ -12,7 +13,6 @@ from relay import (
     Snapshot,
     encode_event,
     ended,
-    fold,
     now_rfc3339,
     text_sha256,
 )
@@ -50,7 +50,7 @@ def asked(response: Response) -> Created:
 
 def lost_log(response: Response) -> Snapshot:
     """What is left of an answer whose log nobody has: `created` and `ended` are all of it."""
-    return fold([asked(response), ended(WORKER_LOST, at=now_rfc3339())])
+    return relay.fold([asked(response), ended(WORKER_LOST, at=now_rfc3339())])
 
 
 def _encoded(end: End, text: str = "") -> bytes:

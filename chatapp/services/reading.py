@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+import relay
 from chatapp import runtime
 from chatapp.services.ends import asked
-from relay import Snapshot, Status, fold, fold_log
+from relay import Snapshot, Status, fold_log
 
 if TYPE_CHECKING:
     from chatapp.models import Response
@@ -34,7 +35,7 @@ def recorded(response: Response) -> Snapshot:
     """What the row alone says."""
     if response.fold:
         return Snapshot.from_json(response.fold)
-    bare = fold([asked(response)])
+    bare = relay.fold([asked(response)])
     if not response.is_final:
         return bare
     # Its content was removed with its chat; how it ended stays known.
