@@ -13,12 +13,11 @@ django.setup()
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402 - after django.setup()
 from django.conf import settings  # noqa: E402
 from django.core.exceptions import ImproperlyConfigured  # noqa: E402
-from django.core.handlers.asgi import ASGIHandler  # noqa: E402
 from django.urls import re_path  # noqa: E402
 
 from chatapp import checks, finalize, runtime, services  # noqa: E402
 from chatapp.auth import LiveCredentials  # noqa: E402
-from chatapp.middleware.threads import DatabaseThreads, OnDatabaseThreads  # noqa: E402
+from chatapp.middleware.threads import DatabaseThreads, SiteHandler  # noqa: E402
 from chatapp.streams import Streams  # noqa: E402
 
 if TYPE_CHECKING:
@@ -33,9 +32,7 @@ class Application:
     def __init__(self) -> None:
         self._threads = threads = DatabaseThreads()
         self._checked = False
-        site = OnDatabaseThreads(
-            ASGIHandler(), threads, max_body_bytes=settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-        )
+        site = SiteHandler(threads, max_body_bytes=settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
         self.live = LiveCredentials(threads)
         streams = Streams(site, threads, self.live)
         self._http: Any = ProtocolTypeRouter({"http": URLRouter(_routes(streams, site))})

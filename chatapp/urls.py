@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from allauth.account import views as account
 from django.contrib import admin
-from django.urls import path
+from django.urls import path, re_path
 
 from chatapp import ops, views
 from chatapp.api import api
+from chatapp.api.failures import no_such_address
 
 urlpatterns = [
     path("", views.home, name="home"),
@@ -21,6 +22,7 @@ urlpatterns = [
     path("account/logout/", account.logout, name="account_logout"),
     path("account/password/", account.password_change, name="account_change_password"),
     path("api/", api.urls),
+    re_path(r"^api/", no_such_address),
     path("admin/", admin.site.urls),
     path("healthz", ops.healthz, name="healthz"),
     path("readyz", ops.readyz, name="readyz"),

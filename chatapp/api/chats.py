@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import aget_object_or_404
-from ninja import Query, Router
+from ninja import Query, Router, Status
 
 from chatapp import services
 from chatapp.api.responses import accepted, idempotency_key, principal, watches
@@ -44,12 +44,12 @@ async def list_chats(
 
 
 @router.post("", response={201: ChatOut})
-async def start_chat(request: HttpRequest, data: ChatIn) -> tuple[int, Chat]:
+async def start_chat(request: HttpRequest, data: ChatIn) -> Status[Chat]:
     """A new chat; without `model`, with the default one."""
     chat = await services.start_chat(
         user=principal(request).user, model=data.model, title=data.title or ""
     )
-    return 201, chat
+    return Status(201, chat)
 
 
 @router.get("/{uuid:chat_id}", response=ChatOut, url_name="chat")

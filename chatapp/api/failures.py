@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.csrf import csrf_exempt
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from chatapp.auth import CsrfRefused
@@ -66,6 +67,12 @@ def without_token(request: HttpRequest, exc: CsrfRefused) -> HttpResponse:
 
 def missing(request: HttpRequest, exc: Http404) -> HttpResponse:
     return problem(404, "There is nothing at this address, or it is not yours.")
+
+
+@csrf_exempt
+def no_such_address(request: HttpRequest) -> HttpResponse:
+    """For urls.py: whatever else is asked for under /api/, without rendering a page first."""
+    return problem(404, "There is nothing at this address.")
 
 
 def malformed(request: HttpRequest, exc: HttpError) -> HttpResponse:

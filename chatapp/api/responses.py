@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from django.http import HttpRequest, HttpResponse
@@ -119,7 +120,7 @@ def idempotency_key(request: HttpRequest) -> str | None:
 
 
 def accepted(response: Response, **extra: object) -> HttpResponse:
-    url = reverse("api:response", args=[response.pk])
+    url = f"{_responses_url()}/{response.pk}"
     body = {
         "id": response.pk,
         "status": response.status,
@@ -130,6 +131,11 @@ def accepted(response: Response, **extra: object) -> HttpResponse:
     return HttpResponse(
         json.dumps(body), status=202, content_type="application/json", headers={"Location": url}
     )
+
+
+@cache
+def _responses_url() -> str:
+    return reverse("api:responses")
 
 
 def check_viewer(viewer: str) -> str:

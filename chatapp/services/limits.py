@@ -42,7 +42,8 @@ def check_text(text: str) -> None:
 def check_messages(messages: Sequence[dict[str, Any]], instructions: str | None) -> None:
     if not any(_says_something(message) for message in messages):
         raise BadInput("There is nothing to answer: `input` is empty.")
-    size = sum(_bytes(value) for message in messages for value in message.values())
+    texts = (value for message in messages for key, value in message.items() if key != "role")
+    size = sum(map(_bytes, texts))
     _check_size(size + _bytes(instructions or ""))
 
 

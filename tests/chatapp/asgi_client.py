@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from asgiref.testing import ApplicationCommunicator
@@ -31,8 +31,8 @@ class Event:
 class Exchange:
     """One request under way."""
 
-    def __init__(self, communicator: ApplicationCommunicator) -> None:
-        self._communicator = communicator
+    def __init__(self, communicator: Any) -> None:
+        self._communicator = communicator  # untyped
         self.status_code = 0
         self.headers: dict[str, str] = {}
         self.received = b""
@@ -91,9 +91,9 @@ class Site:
 
     @asynccontextmanager
     async def request(
-        self, method: str, url: str, body: bytes = b"", **headers: str
+        self, method: str, url: str, body: bytes = b"", /, **headers: str
     ) -> AsyncIterator[Exchange]:
-        communicator = ApplicationCommunicator(self.application, _scope(method, url, headers))
+        communicator = communicate(self.application, method, url, headers)
         await communicator.send_input({"type": "http.request", "body": body, "more_body": False})
         exchange = Exchange(communicator)
         try:
@@ -104,11 +104,16 @@ class Site:
         finally:
             communicator.stop(exceptions=False)
 
-    async def whole(self, method: str, url: str, body: bytes = b"", **headers: str) -> Exchange:
+    async def whole(self, method: str, url: str, body: bytes = b"", /, **headers: str) -> Exchange:
         """The answer to its last byte."""
         async with self.request(method, url, body, **headers) as exchange:
             await exchange.rest()
             return exchange
+
+
+def communicate(application: Any, method: str, url: str, headers: dict[str, str]) -> Any:
+    made: Any = ApplicationCommunicator
+    return made(application, _scope(method, url, headers))
 
 
 def _scope(method: str, url: str, headers: dict[str, str]) -> dict[str, Any]:

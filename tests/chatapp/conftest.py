@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-from typing import Any, TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.db import connection
@@ -15,14 +16,15 @@ from django.utils import timezone
 from chatapp import runtime
 from chatapp.auth import make_key
 from chatapp.models import Chat, Response, User
-from relay import Disconnect, GenerationRequest, MemoryStore, new_response_id
+from relay import Disconnect, GenerationRequest, MemoryStore, new_response_id, now_rfc3339
 from tests.chatapp.asgi_client import Site
 from tests.relay.scribe import Scribe
 
 if TYPE_CHECKING:
-    from pytest_django import DjangoDbBlocker
-    from pathlib import Path
     from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+    from pytest_django import DjangoDbBlocker
 
 MODELS = """
 [models.fast]
@@ -46,14 +48,32 @@ def _site_settings(tmp_path: Path, settings: Any) -> None:
     settings.RELAY = dataclasses.replace(settings.RELAY, check_s=0.2)
 
 
+class Clock:
+    """The store's clock, which tests move on instead of sleeping."""
+
+    def __init__(self) -> None:
+        self._ahead_s = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self._ahead_s
+
+    def advance(self, seconds: float) -> None:
+        self._ahead_s += seconds
+
+
 @pytest.fixture
-async def store() -> AsyncIterator[MemoryStore]:
-    """This test's store, behind `runtime.store()`; tests may set its clock and order its faults."""
-    async with runtime.using() as made:
-        assert isinstance(made.store, MemoryStore)
-        made.hub.start()
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def store(clock: Clock, settings: Any) -> AsyncIterator[MemoryStore]:
+    """This test's store, behind `runtime.store()`; tests may order its faults."""
+    made = MemoryStore(settings.RELAY, clock=clock)
+    async with runtime.using(made):
+        runtime.hub()
         await asyncio.sleep(0.01)
-        yield made.store
+        yield made
 
 
 @pytest.fixture
@@ -61,8 +81,8 @@ def transactional_db(django_db_setup: None, django_db_blocker: DjangoDbBlocker) 
     """The test database, empty again afterwards.
 
     What pytest-django's fixture of this name does, without making all permissions anew each time:
-    that takes 0.2 s. A transaction that is rolled back would not do, since the code under test works
-    in several threads, each with a connection of its own.
+    that takes 0.2 s. A transaction that is rolled back would not do, since the code under test
+    works in several threads, each with a connection of its own.
     """
     with django_db_blocker.unblock():
         yield
@@ -99,7 +119,7 @@ def make_row(user: User, *, patience: Disconnect | None = None, **columns: Any) 
         response_id=response_id,
         model="fast",
         messages=[{"role": "user", "content": "hello"}],
-        created_at="2026-01-01T00:00:00Z",
+        created_at=now_rfc3339(),
         on_disconnect=patience or Disconnect(),
     )
     given: dict[str, Any] = {
@@ -151,7 +171,7 @@ class Api:
         return response_id
 
     async def _send(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
-        data = body if isinstance(body, (bytes, str)) else json.dumps(body) if body else ""
+        data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body)
         send = getattr(self._client, method)
         return await send(
             path,
