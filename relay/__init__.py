@@ -8,6 +8,7 @@ from __future__ import annotations
 from relay.config import ModelConfig, RelayConfig
 from relay.dialects import DIALECTS
 from relay.errors import (
+    ErrorKind,
     Fenced,
     LogGone,
     RecordUnavailable,
@@ -33,15 +34,7 @@ from relay.generate.run import now_rfc3339
 from relay.hub import Hub
 from relay.metrics import COUNTERS
 from relay.request import Disconnect, GenerationRequest
-from relay.states import (
-    TERMINAL,
-    ErrorKind,
-    FinishReason,
-    Interruption,
-    Shortfall,
-    Status,
-    StopReason,
-)
+from relay.states import TERMINAL, FinishReason, Interruption, Shortfall, Status, StopReason
 from relay.store import (
     Cancelled,
     MemoryStore,

@@ -12,7 +12,46 @@ more ├── LogGone              the log is not (or no longer) in the store: 
 
 from __future__ import annotations
 
-from relay.states import RETRYABLE, ErrorKind
+from enum import StrEnum
+from typing import Final
+
+
+class ErrorKind(StrEnum):
+    """Reasons of `failed`: the first group is the upstream's, the second ours."""
+
+    AUTHENTICATION = "authentication"
+    PERMISSION = "permission"
+    INSUFFICIENT_QUOTA = "insufficient_quota"
+    RATE_LIMIT = "rate_limit"
+    OVERLOADED = "overloaded"
+    SERVER_ERROR = "server_error"
+    TIMEOUT = "timeout"
+    CONNECTION = "connection"
+    TRUNCATED = "truncated"
+    EMPTY_RESPONSE = "empty_response"
+    PROTOCOL = "protocol"
+    CONTEXT_LENGTH = "context_length"
+    INVALID_REQUEST = "invalid_request"
+    CONTENT_FILTER = "content_filter"
+    NOT_FOUND = "not_found"
+
+    STALLED = "stalled"
+    WALL_CLOCK = "wall_clock"
+    INTERNAL = "internal"
+
+
+RETRYABLE: Final = frozenset(
+    {
+        ErrorKind.RATE_LIMIT,
+        ErrorKind.OVERLOADED,
+        ErrorKind.SERVER_ERROR,
+        ErrorKind.TIMEOUT,
+        ErrorKind.CONNECTION,
+        ErrorKind.TRUNCATED,
+        ErrorKind.EMPTY_RESPONSE,
+        ErrorKind.STALLED,
+    }
+)
 
 
 class RelayError(Exception):

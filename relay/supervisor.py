@@ -20,6 +20,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final
 
 from relay.errors import (
+    ErrorKind,
     Fenced,
     LogGone,
     ProtocolViolation,
@@ -32,7 +33,7 @@ from relay.generate import Committer, End, Generation, Outcome, Record, Records,
 from relay.generate.end import end_of_take_over
 from relay.generate.run import Upstream, now_rfc3339
 from relay.metrics import COUNTERS
-from relay.states import ErrorKind, StopReason
+from relay.states import StopReason
 from relay.store import (
     Appended,
     Batch,

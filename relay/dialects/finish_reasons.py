@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from relay.states import ErrorKind, FinishReason
+from relay.errors import ErrorKind
+from relay.states import FinishReason
 
 _F = FinishReason
 

@@ -24,8 +24,7 @@ from relay.dialects.openai_chat_chunk import (
 from relay.dialects.openai_chat_request import build, headers
 from relay.dialects.provider_errors import error_in, error_of_body
 from relay.dialects.tool_calls import ToolCallAssembler
-from relay.errors import UpstreamError
-from relay.states import ErrorKind
+from relay.errors import ErrorKind, UpstreamError
 from relay.wire.sse import MAX_EVENT_BYTES, EventTooLarge, Frame, SseDecoder
 
 if TYPE_CHECKING:

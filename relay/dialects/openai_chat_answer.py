@@ -21,6 +21,7 @@ from relay.dialects.openai_chat_chunk import (
     usage_counts,
 )
 from relay.dialects.provider_errors import error_in
+from relay.errors import ErrorKind
 from relay.events import (
     Event,
     Notice,
@@ -30,12 +31,12 @@ from relay.events import (
     TextDelta,
     Usage,
 )
-from relay.states import ErrorKind, FinishReason
 from relay.wire.surrogates import SurrogateJoiner
 
 if TYPE_CHECKING:
     from relay.dialects.tool_calls import ToolCallAssembler
     from relay.errors import UpstreamError
+    from relay.states import FinishReason
 
 _TextKind = type[TextDelta] | type[ReasoningDelta] | type[RefusalDelta]
 

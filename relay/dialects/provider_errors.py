@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.errors import UpstreamError
-from relay.states import ErrorKind
+from relay.errors import ErrorKind, UpstreamError
 from relay.wire.surrogates import joined
 
 MAX_MESSAGE_CHARS: Final = 500

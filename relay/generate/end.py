@@ -7,16 +7,9 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from relay import events as ev
+from relay.errors import RETRYABLE, ErrorKind
 from relay.events import Ended
-from relay.states import (
-    RETRYABLE,
-    ErrorKind,
-    FinishReason,
-    Interruption,
-    Shortfall,
-    Status,
-    StopReason,
-)
+from relay.states import FinishReason, Interruption, Shortfall, Status, StopReason
 
 if TYPE_CHECKING:
     from relay.errors import UpstreamError

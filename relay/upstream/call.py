@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 import aiohttp
 import httpx
 
-from relay.errors import UpstreamError
-from relay.states import ErrorKind
+from relay.errors import ErrorKind, UpstreamError
 
 if TYPE_CHECKING:
     from relay.dialects import Decoder, Finish
@@ -37,7 +36,10 @@ LOST: Final = (httpx.HTTPError, aiohttp.ClientError, OSError)
 
 
 class Call:
-    """An opened upstream. Iterating raises UpstreamError when the answer failed."""
+    """An opened upstream, iterated by the task that opened it.
+
+    Iterating raises UpstreamError when the answer failed, after the last events were handed out.
+    """
 
     def __init__(
         self,

@@ -14,8 +14,7 @@ import httpx
 import msgspec
 
 from relay.dialects import DIALECTS, Dialect
-from relay.errors import UpstreamError
-from relay.states import ErrorKind
+from relay.errors import ErrorKind, UpstreamError
 from relay.upstream.call import LOST, Call, close, late
 from relay.upstream.connections import Connections
 from relay.upstream.silence import Silence

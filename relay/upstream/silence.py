@@ -24,7 +24,9 @@ class Silence:
         self._limit_s = limit_s
         self._since_s = 0.0
         self._waits = False
-        self._cancelling = 0
+        # Counted from the beginning: a cancel of somebody else that comes in the same turn of the
+        # loop as ours must not be taken for it.
+        self._cancelling = 0 if self._task is None else self._task.cancelling()
         self._timer: asyncio.TimerHandle | None = None
         self._rang = False
 
@@ -70,5 +72,4 @@ class Silence:
             self._arm()
             return
         self._rang = True
-        self._cancelling = self._task.cancelling()
         self._task.cancel()

@@ -11,13 +11,12 @@ import msgspec
 import pytest
 
 from relay import events as ev
-from relay.errors import UpstreamError
+from relay.errors import ErrorKind, UpstreamError
 from relay.fold import text_sha256
 from relay.follow import follow
 from relay.generate import End, Outcome, conclude, ended
 from relay.hub import Hub
 from relay.request import Disconnect
-from relay.states import ErrorKind
 from relay.store import Cancelled, MemoryStore, Store, fold_log
 from relay.supervisor import Supervisor
 from tests.relay.actors import MODEL, MemoryRecords, PuppetCall, PuppetUpstream

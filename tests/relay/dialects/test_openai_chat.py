@@ -11,9 +11,10 @@ import pytest
 from relay import events as ev
 from relay.dialects import DIALECTS, Finish
 from relay.dialects.openai_chat import OpenAIChatDecoder
+from relay.errors import ErrorKind
 from relay.events import encode_event
 from relay.fold import Snapshot, fold
-from relay.states import ErrorKind, FinishReason
+from relay.states import FinishReason
 from relay.wire.sse import MAX_EVENT_BYTES
 from tests.relay.dialects.corpus import (
     MODEL,

@@ -13,7 +13,7 @@ from relay.request import GenerationRequest
 
 if TYPE_CHECKING:
     from relay import events as ev
-    from relay.states import ErrorKind
+    from relay.errors import ErrorKind
     from relay.upstream import Call, Upstream
     from tests.scripted import (
         Request,

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from relay import events as ev
+from relay.errors import ErrorKind
 from relay.fold import fold
-from relay.states import ErrorKind, FinishReason
+from relay.states import FinishReason
 from tests.relay.upstream.hearing import asking, hear
 from tests.scripted import (
     Done,

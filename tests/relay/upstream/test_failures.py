@@ -10,9 +10,8 @@ import pytest
 
 from relay import events as ev
 from relay.config import ModelConfig
-from relay.errors import UpstreamError
+from relay.errors import ErrorKind, UpstreamError
 from relay.fold import fold
-from relay.states import ErrorKind
 from tests.relay.upstream.hearing import asking, hear
 from tests.scripted import (
     Close,

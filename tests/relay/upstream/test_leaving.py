@@ -10,8 +10,8 @@ import pytest
 import uvloop
 
 from relay import events as ev
+from relay.errors import ErrorKind
 from relay.fold import fold
-from relay.states import ErrorKind
 from relay.upstream import Upstream, connections
 from tests.relay.upstream.certificate import contexts
 from tests.relay.upstream.hearing import QUICK, asking, closed_by, hear

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from relay import events as ev
-from relay.states import ErrorKind
+from relay.errors import ErrorKind
 from relay.upstream import Upstream
 from relay.upstream import call as call_module
+from relay.upstream.silence import Silence
 from tests.relay.upstream.hearing import asking, hear
 from tests.scripted import (
     Done,
@@ -61,14 +64,16 @@ async def test_time_in_which_nobody_listens_is_not_silence(
     provider: ScriptedUpstream, upstream: Upstream
 ) -> None:
     """A store that is away for longer than read_s must not fail the provider."""
-    provider.script("hi", Say("a"), Gate("on"), Say("b"), Gate("end"), Done())
+    provider.script("hi", Say("a"), Gate("2"), Say("b"), Gate("on"), Say("c"), Gate("end"), Done())
     async with upstream.open(asking("hi"), provider.model_config(read_s=0.05)) as call:
         assert await anext(call) == [ev.TextDelta(delta="a")]
+        provider.open("2")
+        assert await anext(call) == [ev.TextDelta(delta="b")]
         away = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().call_later(0.15, away.set_result, None)
         await away
         provider.open("on")
-        assert await anext(call) == [ev.TextDelta(delta="b")]
+        assert await anext(call) == [ev.TextDelta(delta="c")]
         provider.open("end")
 
 
@@ -89,3 +94,37 @@ async def test_a_body_that_stays_open_after_the_end_marker_keeps_nobody_waiting(
     heard = await asyncio.wait_for(hear(upstream, "hi", provider.model_config()), 5)
     assert (heard.text, heard.error) == ("All", None)
     await asyncio.wait_for(provider.last.closed.wait(), 2)
+
+
+async def test_a_stop_in_the_same_moment_as_the_limit_is_a_stop() -> None:
+    """Taking the one cancel for the other would end a stopped answer as a stalled one."""
+
+    async def wait() -> str:
+        silence = Silence(0.01)
+        silence.begin()
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            return "limit" if silence.ended_wait() else "stop"
+        raise AssertionError("unreachable")
+
+    for stops, heard in ((False, "limit"), (True, "stop")):
+        task = asyncio.ensure_future(wait())
+        await asyncio.sleep(0)
+        if stops:
+            due = time.monotonic() + 0.02
+            while time.monotonic() < due:  # the loop must not turn until both are due
+                pass
+            asyncio.get_running_loop().call_soon(task.cancel)
+        assert await task == heard
+
+
+async def test_a_limit_rings_once_and_not_per_wait() -> None:
+    loop = asyncio.get_running_loop()
+    silence = Silence(60)
+    with patch.object(loop, "call_at", wraps=loop.call_at) as timers:
+        for _ in range(1000):
+            silence.begin()
+            silence.end()
+    silence.close()
+    assert timers.call_count == 1
