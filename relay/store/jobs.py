@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from redis.exceptions import RedisError, ResponseError
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from redis.asyncio.connection import AbstractConnection, ConnectionPool
 
     from relay.store.lane import Command, Lane
+
+
+FORGET_S: Final = 86_400.0
+"""A worker that owes nothing and has not asked for a day is gone for good."""
 
 
 class JobQueue:
@@ -51,6 +55,7 @@ class JobQueue:
         try:
             if connection is None:
                 connection = self._takers[taker] = await connect(self._pool)
+                await self._forget_the_dead(taker[0])
             await connection.send_command(*command, check_health=False)
             return await connection.read_response(disable_decoding=True, timeout=math.inf)
         except ResponseError:
@@ -64,6 +69,21 @@ class JobQueue:
             if connection is not None:
                 await connection.disconnect(nowait=True)
             raise
+
+    async def _forget_the_dead(self, shard: int) -> None:
+        """Every start of a worker is a new name in the group; without this they pile up for ever."""
+        for name, pending, idle_ms in await self._consumers(shard):
+            if not pending and idle_ms > FORGET_S * 1000:
+                await self._lane.send(("XGROUP", "DELCONSUMER", keys.jobs(shard), keys.GROUP, name))
+
+    async def _consumers(self, shard: int) -> list[tuple[bytes, int, int]]:
+        """(name, jobs it has not acked, ms since it last asked) of each worker there ever was."""
+        try:
+            rows = await self._lane.send(("XINFO", "CONSUMERS", keys.jobs(shard), keys.GROUP))
+        except ResponseError:  # no stream or no group yet
+            return []
+        facts = [dict(zip(row[::2], row[1::2], strict=True)) for row in rows]
+        return [(fact[b"name"], fact[b"pending"], fact[b"idle"]) for fact in facts]
 
     async def _make_group(self, shard: int) -> None:
         try:
@@ -90,12 +110,8 @@ class JobQueue:
         return jobs
 
     async def workers(self, shard: int, within_s: float) -> int:
-        try:
-            rows = await self._lane.send(("XINFO", "CONSUMERS", keys.jobs(shard), keys.GROUP))
-        except ResponseError:
-            return 0
-        idle = [row[row.index(b"idle") + 1] for row in rows]
-        return sum(1 for ms in idle if ms <= within_s * 1000)
+        consumers = await self._consumers(shard)
+        return sum(1 for _, _, idle_ms in consumers if idle_ms <= within_s * 1000)
 
     async def aclose(self) -> None:
         for connection in self._takers.values():

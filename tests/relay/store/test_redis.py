@@ -8,7 +8,7 @@ import pytest
 
 from relay.config import RelayConfig
 from relay.errors import StoreUnavailable
-from relay.store import keys
+from relay.store import jobs, keys
 from relay.store.protocol import Appended, Cancelled, Claimed
 from tests.relay.store.ground import Ground, open_ground
 from tests.relay.store.words import CANCELLED, NOTICE, leased, text, texts
@@ -173,3 +173,15 @@ async def test_a_dropped_connection_is_made_anew(
     await client.client_kill_filter(_type="normal", skipme=True)
     assert (await ground.append(lease, 3, text("on"))).outcome is Appended.OK
     assert await ground.texts(lease.response_id) == ["on"]
+
+
+async def test_workers_of_the_past_are_forgotten_unless_they_owe_a_job(
+    ground: Ground, client: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ground.store.take(0, "idle", 1, 0.01)
+    await ground.create()
+    assert await ground.store.take(0, "owing", 1, 0.01)
+    monkeypatch.setattr(jobs, "FORGET_S", -1)
+    await ground.store.take(0, "new", 1, 0.01)
+    names = [row["name"] for row in await client.xinfo_consumers(keys.jobs(0), keys.GROUP)]
+    assert sorted(names) == [b"new", b"owing"]
