@@ -71,7 +71,7 @@ class JobQueue:
             raise
 
     async def _forget_the_dead(self, shard: int) -> None:
-        """Every start of a worker is a new name in the group; without this they pile up for ever."""
+        """Every start of a worker is a new name in the group; without this they pile up."""
         for name, pending, idle_ms in await self._consumers(shard):
             if not pending and idle_ms > FORGET_S * 1000:
                 await self._lane.send(("XGROUP", "DELCONSUMER", keys.jobs(shard), keys.GROUP, name))

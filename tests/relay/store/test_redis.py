@@ -184,4 +184,4 @@ async def test_workers_of_the_past_are_forgotten_unless_they_owe_a_job(
     monkeypatch.setattr(jobs, "FORGET_S", -1)
     await ground.store.take(0, "new", 1, 0.01)
     names = [row["name"] for row in await client.xinfo_consumers(keys.jobs(0), keys.GROUP)]
-    assert sorted(names) == [b"new", b"owing"]
+    assert sorted(names) == ["new", "owing"]
