@@ -257,9 +257,7 @@ class Site:
             return requests
 
 
-async def ask(
-    client: httpx.AsyncClient, text: str, *, model: str = "scripted", **more: Any
-) -> str:
+async def ask(client: httpx.AsyncClient, text: str, *, model: str = "scripted", **more: Any) -> str:
     """Create a response; its id."""
     reply = await client.post("/api/responses", json={"model": model, "input": text, **more})
     assert reply.status_code == 202, reply.text
