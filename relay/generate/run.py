@@ -42,7 +42,8 @@ class Finish(Protocol):
 class Call(Protocol):
     """An opened upstream: its events, then why it finished."""
 
-    finish: Finish | None
+    @property
+    def finish(self) -> Finish | None: ...
 
     def __aiter__(self) -> AsyncIterator[list[ev.Event]]: ...
 

@@ -96,7 +96,7 @@ async def test_a_killed_subscription_is_made_anew_and_nothing_is_missing(
         await wait_until(lambda: reader.cursor == 2, "the viewer to be live")
         for i, word in enumerate(WORDS):
             if i in (3, 6):
-                assert await client.execute_command("CLIENT", "KILL", "TYPE", "pubsub") == 1
+                assert await client.client_kill_filter(_type="pubsub") == 1
                 if i == 3:
                     await scribe.say(word)
                     await wait_until(lambda: reader.cursor == scribe.seq, "the word after the kill")
