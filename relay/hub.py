@@ -44,6 +44,7 @@ class Viewer(Protocol):
         """What was seen is no longer in the log: start again from a snapshot."""
 
     def fail(self, error: Exception) -> None: ...
+    def shut(self, comment: str) -> None: ...
     def tick(self, now_s: float) -> tuple[str, str, int] | None:
         """Once a second. A heartbeat of presence (response id, viewer, seq), when one is due."""
 
@@ -250,6 +251,11 @@ class Hub:
     def remove(self, viewer: Viewer, watch: Watch) -> None:
         self._viewers.discard(viewer)
         watch.live.discard(viewer)
+
+    def move_on(self) -> None:
+        """This process is going away: every stream ends with a comment, and clients resume."""
+        for viewer in list(self._viewers):
+            viewer.shut("this server is going away; resume with Last-Event-ID")
 
     def note_delivered(self, response_id: str, seq: int) -> None:
         """A viewer has gone: the last thing it was handed counts, its presence lapses by itself."""

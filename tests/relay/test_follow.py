@@ -227,6 +227,18 @@ async def test_a_view_shut_from_outside_ends_with_a_comment(scribe: Scribe, hub:
     assert b"".join(chunks).endswith(b": your session has ended\n")
 
 
+async def test_a_process_that_goes_away_asks_its_viewers_to_move_on(
+    scribe: Scribe, hub: Hub
+) -> None:
+    await scribe.begin()
+    views = [await follow(hub, scribe.rid) for _ in range(3)]
+    hub.move_on()
+    for view in views:
+        chunks = [chunk async for chunk in view]
+        assert chunks[-1].endswith(b"going away; resume with Last-Event-ID\n")
+        await view.aclose()
+
+
 async def test_waiting_for_an_end_ends_with_it(scribe: Scribe, hub: Hub) -> None:
     await scribe.begin()
     assert not await wait_ended(hub, scribe.rid, 0.05)
