@@ -8,11 +8,16 @@ from collections.abc import Iterator
 
 import pytest
 import redis
+from hypothesis import settings
 
 from tests.valkey import PrivateValkey
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 IN_CI = bool(os.environ.get("CI"))
+
+# A machine that is busy with other things is no bug of ours.
+settings.register_profile("house", deadline=None)
+settings.load_profile("house")
 
 _not_run = pytest.StashKey[int]()
 _skipped = pytest.StashKey[list[str]]()

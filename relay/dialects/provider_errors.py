@@ -7,11 +7,10 @@ hint; keys and tokens in it are removed first, and it is cut to a length that a 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final
-
-import msgspec
 
 from relay.errors import ErrorKind, UpstreamError
 from relay.wire.surrogates import joined
@@ -143,8 +142,8 @@ def error_of_body(status: int, body: bytes, *, secret: str | None = None) -> Ups
     JSON is read, a short plain text is kept as the message, HTML and the rest are not shown.
     """
     try:
-        decoded = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+        decoded = json.loads(body)  # not msgspec: half a character is no reason to say nothing
+    except (ValueError, RecursionError):
         return error_in(_plain_text(body), http_status=status, secret=secret)
     if isinstance(decoded, list) and decoded:  # Google answers with a list of one
         decoded = decoded[0]
@@ -172,7 +171,7 @@ def _message(fields: Mapping[str, Any]) -> str:
         if isinstance(value, str) and value:
             return value
         if value and name == "detail":  # FastAPI's list of what is wrong
-            return msgspec.json.encode(value).decode()
+            return json.dumps(value, ensure_ascii=False)
     return ""
 
 
