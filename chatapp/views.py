@@ -17,7 +17,7 @@ from django.db.models import OuterRef, Subquery
 from django.shortcuts import aget_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import cache_control
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
 from chatapp import catalog, services
 from chatapp.models import Chat, Message, Response, User
@@ -104,9 +104,10 @@ async def home(request: HttpRequest) -> HttpResponse:
 
 
 @login_required
-@require_POST
 async def chat_start(request: HttpRequest) -> HttpResponse:
     """The first message of a new chat."""
+    if request.method != "POST":
+        return redirect("home")  # as below
     user, typed = await _person(request), Typed.of(request)
     earlier = await Response.objects.keyed(user, typed.key).afirst()
     if earlier is not None and earlier.chat_id:
@@ -130,8 +131,9 @@ async def chat(request: HttpRequest, chat_id: UUID) -> HttpResponse:
 
 
 @login_required
-@require_POST
 async def chat_send(request: HttpRequest, chat_id: UUID) -> HttpResponse:
+    if request.method != "POST":
+        return redirect("chat", chat_id)  # back from signing in, where the form led
     user, typed = await _person(request), Typed.of(request)
     chat = await _own_chat(user, chat_id)
     try:
@@ -144,10 +146,11 @@ async def chat_send(request: HttpRequest, chat_id: UUID) -> HttpResponse:
 
 
 @login_required
-@require_POST
 async def response_stop(request: HttpRequest, response_id: str) -> HttpResponse:
     user = await _person(request)
     response = await _own_response(user, response_id)
+    if request.method != "POST":
+        return _to_chat_of(response)
     try:
         await services.cancel(response=response, by=user, reason=StopReason.USER)
     except TROUBLES as exc:
@@ -156,10 +159,11 @@ async def response_stop(request: HttpRequest, response_id: str) -> HttpResponse:
 
 
 @login_required
-@require_POST
 async def response_retry(request: HttpRequest, response_id: str) -> HttpResponse:
     user = await _person(request)
     response = await _own_response(user, response_id)
+    if request.method != "POST":
+        return _to_chat_of(response)
     try:
         await services.retry(response=response, by=user)
     except TROUBLES as exc:
@@ -223,6 +227,8 @@ async def _chat(
     last_model = answers[-1].snapshot.model if answers else chat.model
     context = await _shared(user, typed, last_model) | {
         "chat": chat,
+        # The log knows of an end before the row does: the list must not contradict the page.
+        "running_id": running.snapshot.id if running else "",
         "turns": turns,
         "running": running,
         "blank": Answer.of(Snapshot()),

@@ -91,7 +91,7 @@ async def test_a_send_while_redis_is_away_keeps_the_text_and_says_so(person: Per
 
     valkey.pause()
     try:
-        await wait_until(away, "the site to notice that Redis is away", timeout=10)
+        assert await wait_until(away, "the site to notice that Redis is away", timeout=10)
         await person.box.fill("must not be lost")
         await person.box.press("Enter")
         await expect(person.trouble).to_have_text(trouble("send", 503))

@@ -15,8 +15,9 @@ from chatapp.models import Chat, Message, Response, User
 from chatapp.services.settling import record
 from chatapp.templatetags import words
 from relay import Snapshot, Status
+from relay.errors import ErrorKind
 from relay.generate import End
-from relay.states import ErrorKind, Interruption, Shortfall, StopReason
+from relay.states import Interruption, Shortfall, StopReason
 from tests.js_parts import ANSWER_PARTS
 from tests.relay.scribe import Scribe
 
@@ -152,6 +153,20 @@ async def test_a_form_without_its_token_changes_nothing(user: User, chat: Chat) 
     assert reply.status_code == 403
     assert "Nothing was sent" in reply.content.decode()
     assert not await Message.objects.aexists()
+
+
+async def test_a_form_sent_after_the_session_ended_leads_back_to_its_page(
+    ann: Browser, user: User, chat: Chat
+) -> None:
+    response = await asked(ann, chat)
+    nobody = Browser(None)
+    for path in ("/chats/new", f"/chats/{chat.pk}/send", f"/responses/{response.pk}/stop"):
+        reply: Any = await nobody.client.post(path, {"text": "hi"})
+        assert reply.status_code == 302
+        assert reply.headers["Location"] == f"/account/login/?next={path}"
+        assert (await ann.client.get(path)).status_code == 302
+    await response.arefresh_from_db()
+    assert response.stop_requested_at is None
 
 
 async def test_the_first_message_makes_a_chat_that_is_listed_by_it(ann: Browser) -> None:

@@ -69,6 +69,7 @@ export class FakeElement extends FakeNode {
     return this.childNodes[0] ?? null;
   }
 
+  /** @returns {FakeElement | null} */
   get lastElementChild() {
     return this.children.at(-1) ?? null;
   }

@@ -30,7 +30,7 @@ for (const { name, events, snapshot } of cases) {
 test('taking a snapshot changes nothing that was taken before', () => {
   const { events } = cases.find(({ name }) => name === 'tool_call_completed');
   const folder = new Folder();
-  const taken = events.map((event) => {
+  const taken = events.map((/** @type {any} */ event) => {
     folder.apply(event);
     return [folder.snapshot(), JSON.stringify(folder.snapshot())];
   });

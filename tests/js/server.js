@@ -83,7 +83,10 @@ export class FakeServer {
     return new Response(reply.body, { headers: { 'Content-Type': 'text/event-stream; charset=utf-8' } });
   };
 
-  /** @param {number} [at] from the end: -1 is the last one */
+  /**
+   * @param {number} [at] from the end: -1 is the last one
+   * @returns {Record<string, any>}
+   */
   sent(at = -1) {
     const { url, init } = /** @type {{url: URL, init: any}} */ (this.requests.at(at));
     return { path: url.pathname, ...Object.fromEntries(url.searchParams), last: init.headers['Last-Event-ID'] };
