@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
+import threading
 from typing import TYPE_CHECKING, Any
 
 import django
@@ -21,9 +24,39 @@ from chatapp.middleware.threads import DatabaseThreads, SiteHandler  # noqa: E40
 from chatapp.streams import Streams  # noqa: E402
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
     from chatapp.middleware.asgi_types import App, Receive, Scope, Send
 
 RECORDS = finalize.Records()
+
+
+class Departure:
+    """Calls `move_on` when this process is told to stop, before the server's own handler.
+
+    A server that is told to stop waits for its open requests and only then runs the lifespan's
+    shutdown; streams that nobody ends would be cut in the middle after its grace time.
+    """
+
+    def __init__(self, move_on: Callable[[], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._move_on = move_on
+        self._before: dict[int, Any] = {}
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                before = signal.getsignal(number)
+                if callable(before):  # the server has one: then it is not the system's default
+                    self._before[number] = before
+                    signal.signal(number, self._hear)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        self._loop.call_soon_threadsafe(self._move_on)
+        self._before[number](number, frame)
+
+    def forget(self) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
 
 
 class Application:
@@ -53,8 +86,10 @@ class Application:
                 except ImproperlyConfigured as exc:
                     await send({"type": "lifespan.startup.failed", "message": str(exc)})
                     return
+                departure = Departure(runtime.current().hub.move_on)
                 await send({"type": "lifespan.startup.complete"})
             else:
+                departure.forget()
                 await self.aclose()
                 await send({"type": "lifespan.shutdown.complete"})
                 return

@@ -139,3 +139,27 @@ async def test_a_web_process_killed_loses_nothing(tmp_path: Path) -> None:
         body = await until_status(second, rid, "completed")
         reader.check_whole(body["text"])
         assert reader.snapshots == 0
+
+
+async def test_a_web_process_told_to_stop_lets_its_viewers_go(tmp_path: Path) -> None:
+    """They get a comment and a clean end at once; the answer it ran says that it was shut down."""
+    env = {"RELAY_DRAIN_S": "0.5"}
+    async with Site(tmp_path, webs=2, env=env) as site, site.client(0) as first:
+        rid = await ask(first, "say:2000 every:20")
+        async with viewing(first, rid) as (reader, connection):
+            await wait_until(lambda: len(reader.text) > 40, "some text")
+            for web in site.webs:
+                web.send(signal.SIGTERM)
+            await asyncio.wait_for(connection, 3)
+        assert reader.ended is None
+        # uvicorn ends by the signal it was sent, once everything is shut down.
+        assert [web.wait() for web in site.webs] == [-signal.SIGTERM] * 2
+        assert not any("Traceback" in web.log for web in site.webs)
+        site.start_web()
+        await wait_until(lambda: site.webs[2].alive, "another web process")
+        site.webs = site.webs[2:]
+        await site.until_ready(site.urls[2])
+        async with site.client(2) as third:
+            body = await snapshot(third, rid)
+            assert (body["status"], body["reason"]) == ("interrupted", "shutdown")
+            assert body["text"].startswith(reader.text)
