@@ -45,6 +45,8 @@ def _site_settings(tmp_path: Path, settings: Any) -> None:
     path.write_text(MODELS)
     settings.RELAY_MODELS = str(path)
     settings.SECRET_KEY = "of the tests"
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = settings.STORAGES | {"staticfiles": plain}  # nobody has collected them
     settings.RELAY = dataclasses.replace(settings.RELAY, check_s=0.2)
 
 

@@ -1,0 +1,120 @@
+"""The models file: read once, checked whole, and wrong in words that help."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chatapp import catalog
+from chatapp.catalog import CatalogError, parse
+
+GOOD = """
+[models.fast]
+dialect = "openai-chat"
+base_url = "http://127.0.0.1:8091/v1"
+upstream_model = "smollm2"
+api_key_env = "FAST_KEY"
+fallback = ["other"]
+context_tokens = 8192
+max_output_tokens = 2048
+read_s = 60
+supports = ["tools", "images"]
+input_price_per_mtok = 0.5
+extra_body = { return_progress = true }
+
+[models.other]
+dialect = "openai-chat"
+base_url = "https://api.example/v1"
+upstream_model = "o"
+"""
+
+
+def test_a_whole_file_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAST_KEY", "sk-1")
+    found = parse(tomllib.loads(GOOD))
+    fast = found.models["fast"]
+    assert (fast.name, fast.upstream_model, fast.api_key) == ("fast", "smollm2", "sk-1")
+    assert (fast.fallback, fast.supports) == (("other",), frozenset({"tools", "images"}))
+    assert (fast.context_tokens, fast.read_s) == (8192, 60)
+    assert fast.extra_body == {"return_progress": True}
+    assert found.models["other"].api_key is None
+    assert (found.default, found.warnings) == ("fast", ())
+    assert "sk-1" not in repr(fast)
+
+
+def test_a_default_may_be_named() -> None:
+    assert parse(tomllib.loads('default = "other"\n' + GOOD)).default == "other"
+
+
+def test_a_key_that_is_not_set_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FAST_KEY", raising=False)
+    (warning,) = parse(tomllib.loads(GOOD)).warnings
+    assert "models.fast" in warning
+    assert "FAST_KEY" in warning
+
+
+def test_what_this_version_does_not_use_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAST_KEY", "sk-1")
+    content = tomllib.loads(GOOD)
+    content["models"]["other"]["chat_template"] = "t.jinja"
+    (warning,) = parse(content).warnings
+    assert "chat_template has no effect on dialect openai-chat" in warning
+
+
+def other(**changes: Any) -> dict[str, Any]:
+    """The good file with one entry changed; None removes it."""
+    content: dict[str, Any] = tomllib.loads(GOOD)
+    entry = content["models"]["other"] | changes
+    content["models"]["other"] = {key: value for key, value in entry.items() if value is not None}
+    return content
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (other(dialect="morse"), "models.other: unknown dialect 'morse'; known: openai-chat"),
+        (other(dialect=None), "models.other: dialect is missing"),
+        (other(base_url=None, upstream_model=""), "base_url, upstream_model is missing"),
+        (other(base_url="api.example"), "base_url must begin with http"),
+        (other(speed=3), "models.other: unknown key speed; known: api_key_env"),
+        (other(read_s="long"), "models.other.read_s must be int or float, not str"),
+        (other(context_tokens=True), "models.other.context_tokens must be int, not bool"),
+        (other(fallback=["none"]), "models.other: fallback names none, not declared"),
+        ({"models": {"fast": 3}}, "models.fast must be a table"),
+        ({"models": []}, "`models` must be a table of tables"),
+        ({"model": {}}, "unknown key model"),
+        (tomllib.loads('default = "none"\n' + GOOD), "default names 'none'"),
+    ],
+)
+def test_what_is_wrong_is_named(content: dict[str, Any], says: str) -> None:
+    with pytest.raises(CatalogError) as refused:
+        parse(content)
+    assert says in str(refused.value)
+
+
+def test_a_file_that_is_no_toml_is_named(tmp_path: Path, settings: Any) -> None:
+    path = tmp_path / "broken.toml"
+    path.write_text("[models")
+    settings.RELAY_MODELS = str(path)
+    with pytest.raises(CatalogError, match=r"broken\.toml"):
+        catalog.models()
+    settings.RELAY_MODELS = str(tmp_path / "missing.toml")
+    with pytest.raises(CatalogError, match=r"missing\.toml"):
+        catalog.models()
+    path.write_text("[models.x]\n")
+    settings.RELAY_MODELS = str(path)
+    with pytest.raises(CatalogError, match=r"broken\.toml: models\.x: .* is missing"):
+        catalog.models()
+
+
+def test_without_a_file_there_are_no_models(settings: Any) -> None:
+    settings.RELAY_MODELS = ""
+    assert (dict(catalog.models()), catalog.default_model()) == ({}, None)
+
+
+def test_the_file_of_the_site_is_read() -> None:
+    assert list(catalog.models()) == ["fast", "other"]
+    assert catalog.default_model() == "fast"

@@ -1,0 +1,129 @@
+"""Invariants that the database itself keeps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+from django.db.models import ProtectedError
+from django.utils import timezone
+
+from chatapp.models import (
+    FINAL,
+    RUNNING,
+    AppendOnly,
+    AuditEvent,
+    Chat,
+    Message,
+    Response,
+    User,
+)
+from tests.chatapp.conftest import make_row
+
+
+def event(**columns: Any) -> AuditEvent:
+    return AuditEvent.objects.create(at=timezone.now(), actor="ann", action="created", **columns)
+
+
+def test_states_are_running_or_final() -> None:
+    assert RUNNING == ["queued", "in_progress"]
+    assert FINAL == ["completed", "incomplete", "failed", "cancelled", "interrupted"]
+
+
+@pytest.mark.parametrize("status", ["", "done", "COMPLETED"])
+def test_an_unknown_state_is_refused(user: User, status: str) -> None:
+    with pytest.raises(IntegrityError, match="response_status_known"):
+        make_row(user, status=status)
+
+
+def test_a_final_row_has_a_time_of_its_end(user: User) -> None:
+    with pytest.raises(IntegrityError, match="response_final_has_end"):
+        make_row(user, status="completed")
+
+
+def test_a_chat_answers_one_message_at_a_time(user: User, chat: Chat) -> None:
+    make_row(user, chat=chat)
+    make_row(user, chat=chat, status="completed", ended_at=timezone.now())
+    with pytest.raises(IntegrityError):
+        make_row(user, chat=chat, status="in_progress")
+    make_row(user)
+    make_row(user)
+
+
+def test_a_key_is_used_once_per_person(user: User, stranger: User) -> None:
+    make_row(user, idempotency_key="k")
+    make_row(stranger, idempotency_key="k")
+    with pytest.raises(IntegrityError):
+        make_row(user, idempotency_key="k")
+
+
+def test_a_position_is_taken_once(chat: Chat) -> None:
+    Message.objects.create(chat=chat, role="user", position=1)
+    with pytest.raises(IntegrityError):
+        Message.objects.create(chat=chat, role="user", position=1)
+
+
+def test_a_role_is_one_of_three(chat: Chat) -> None:
+    with pytest.raises(IntegrityError, match="message_role_known"):
+        Message.objects.create(chat=chat, role="tool", position=1)
+
+
+def test_a_person_with_records_is_not_deleted(user: User, row: Response) -> None:
+    with pytest.raises(ProtectedError):
+        user.delete()
+
+
+def test_others_and_erased_responses_are_not_visible(user: User, stranger: User) -> None:
+    mine = make_row(user)
+    make_row(stranger)
+    make_row(user, erased_at=timezone.now())
+    assert list(Response.objects.visible_to(user)) == [mine]
+
+
+def test_only_what_was_said_is_told_to_a_model(user: User, chat: Chat) -> None:
+    failed = make_row(user, chat=chat, status="failed", ended_at=timezone.now())
+    again = make_row(user, chat=chat, retry_of=failed)
+    turns: list[dict[str, Any]] = [
+        {"role": "user", "text": "asked"},
+        {"role": "assistant", "text": "half", "response": failed},
+        {"role": "assistant", "text": "whole", "response": again},
+        {"role": "assistant", "text": ""},
+    ]
+    for position, turn in enumerate(turns, start=1):
+        Message.objects.create(chat=chat, position=position, **turn)
+    said = Message.objects.filter(chat=chat).said().order_by("position")
+    assert [message.text for message in said] == ["asked", "whole"]
+
+
+def test_audit_entries_are_neither_changed_nor_removed(transactional_db: None) -> None:
+    entry = event()
+    entry.actor = "somebody else"
+    for change in (
+        entry.save,
+        entry.delete,
+        AuditEvent.objects.all().delete,
+        lambda: AuditEvent.objects.update(actor="x"),
+        lambda: AuditEvent.objects.bulk_update([entry], ["actor"]),
+    ):
+        with pytest.raises(AppendOnly):
+            change()
+    assert AuditEvent.objects.get().actor == "ann"
+
+
+def test_the_database_refuses_a_changed_audit_entry_too(transactional_db: None) -> None:
+    event()
+    with (
+        pytest.raises(IntegrityError, match="never changed"),
+        transaction.atomic(),
+        connection.cursor() as cursor,
+    ):
+        cursor.execute("UPDATE chatapp_auditevent SET actor = 'x'")
+
+
+def test_names_are_shown(user: User, chat: Chat, row: Response) -> None:
+    assert str(chat) == str(chat.pk)
+    chat.title = "Tea"
+    message = Message(chat=chat, role="user", position=3)
+    assert [str(thing) for thing in (chat, row, message)] == ["Tea", row.pk, "user 3"]
+    assert str(AuditEvent(action="ended", response_id="r")) == "ended r"
