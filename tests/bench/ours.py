@@ -201,6 +201,7 @@ class Ground:
             wait_until("provider", lambda: answers_ok(self.upstream_port, "/stats"), [provider])
             valkey = self.spawn(valkey_argv(self.store_port, self.site.work), "valkey")
             wait_until("valkey", lambda: answers_ping(self.store_port), [valkey])
+            self.valkey_pid = valkey.pid
             self.site.prepare()
         except BaseException:
             self.close()

