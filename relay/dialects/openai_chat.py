@@ -151,7 +151,7 @@ class OpenAIChatDecoder:
         self._fail_with(UpstreamError(kind, message))
 
     def _fail_with(self, error: UpstreamError) -> None:
-        self._error = self._error or error
+        self._error = error
         self.over = True
 
     def _why_nothing_ended(self, clean: bool) -> tuple[ErrorKind, str]:

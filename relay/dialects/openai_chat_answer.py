@@ -101,7 +101,6 @@ class Answer:
         """Half characters that will never be whole."""
         for kind, joiner in (self._halves or {}).items():
             if rest := joiner.finish():
-                self.output = True
                 yield kind(delta=rest)
 
     def last_usage(self) -> Iterator[Event]:

@@ -108,6 +108,32 @@ def test_reading_a_long_prompt_is_a_notice() -> None:
     ]
 
 
+def test_the_usage_of_groq_is_found_where_it_is() -> None:
+    snapshot, _ = heard(delta(content="a"), {**STOP, "x_groq": {"usage": {"prompt_tokens": 9}}})
+    assert snapshot.usage == ev.UsageCount(input_tokens=9)
+
+
+def test_a_message_that_repeats_the_deltas_is_not_said_twice() -> None:
+    whole = {"index": 0, "message": {"content": "ab"}, "finish_reason": "stop"}
+    snapshot, _ = heard(delta(content="a"), delta(content="b"), {"choices": [whole]})
+    assert snapshot.text == "ab"
+
+
+@pytest.mark.parametrize("later", ["", None])
+def test_a_later_reason_that_says_nothing_does_not_reset_the_first(later: str | None) -> None:
+    _, finish = heard(delta(content="a"), delta("length"), delta(later))
+    assert finish.finish_reason is FinishReason.LENGTH
+
+
+def test_half_an_event_at_the_end_is_dropped_and_the_answer_broken_off() -> None:
+    decoder = OpenAIChatDecoder()
+    events = decoder.feed(frame(delta(content="a")) + b'data: {"choices":[{"delta":{"con')
+    finish = decoder.finish(True)
+    assert fold([*events, *finish.events]).text == "a"
+    assert finish.error is not None
+    assert finish.error.kind is ErrorKind.TRUNCATED
+
+
 def test_a_call_is_announced_when_its_arguments_begin() -> None:
     def call(**function: str) -> bytes:
         return frame(delta(tool_calls=[{"index": 0, "id": "c", "function": function}]))
@@ -231,6 +257,35 @@ def test_an_abort_by_the_upstream_is_its_failure(reason: str) -> None:
     assert finish.error.kind is ErrorKind.SERVER_ERROR
 
 
+@pytest.mark.parametrize(
+    "wire",
+    [
+        b'event: error\ndata: {"message":"boom","code":503}\n\n',
+        b'event: error\ndata: {"choices":[{"delta":{"content":"x"}}],"code":503}\n\n',
+        b'event: error\ndata: {"message":"half \\ud83d","code":503}\n\n',
+        b'error: {"message":"boom","code":503}\n\n',
+        b'error: {"error":{"message":"boom","code":503}}\n\n',
+        b'data: {"object":"error","message":"boom","code":503}\n\n',
+        b'data: {"choices":[{"delta":{},"error":{"message":"boom","code":503}}]}\n\n',
+    ],
+)
+def test_wherever_an_error_stands_it_fails_the_answer(wire: bytes) -> None:
+    decoder = OpenAIChatDecoder()
+    decoder.feed(frame(delta(content="a")) + wire + frame(STOP))
+    error = decoder.finish(True).error
+    assert error is not None
+    assert error.kind is ErrorKind.OVERLOADED
+
+
+@pytest.mark.parametrize("line", ["error: null", "error: [DONE]", "error: words", "error:"])
+def test_an_error_line_without_an_error_is_ignored(line: str) -> None:
+    decoder = OpenAIChatDecoder()
+    decoder.feed(f"{line}\n\n".encode())
+    events = decoder.feed(frame(delta(content="a")) + frame(STOP))
+    assert events == [ev.TextDelta(delta="a")]
+    assert decoder.finish(True).error is None
+
+
 def test_an_error_event_may_be_a_mere_sentence() -> None:
     decoder = OpenAIChatDecoder()
     decoder.feed(b"event: error\ndata: out of memory\n\n")
@@ -261,6 +316,7 @@ def test_a_secret_in_a_providers_message_is_not_passed_on() -> None:
         (b"just words", ErrorKind.PROTOCOL),
         (b"\xff\xfe", ErrorKind.PROTOCOL),
         (b": a\n\nevent: ping\n\nid: 4\n\n", ErrorKind.EMPTY_RESPONSE),
+        (b"\xef\xbb\xbf: a\n\n", ErrorKind.EMPTY_RESPONSE),
     ],
 )
 def test_an_answer_that_is_no_event_stream(body: bytes, kind: ErrorKind) -> None:

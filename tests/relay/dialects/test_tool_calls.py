@@ -118,6 +118,18 @@ def test_an_id_that_comes_late_is_the_id() -> None:
     assert calls((0, "", "f", "{}"), (0, "c", "", "")) == [("c", "f", {})]
 
 
+def test_an_id_that_comes_late_and_with_a_name_is_no_new_call() -> None:
+    assert calls((0, "", "f", '{"a"'), (0, "c", "f", ":1}")) == [("c", "f", {"a": 1})]
+
+
+def test_half_a_character_at_the_end_is_not_lost_silently() -> None:
+    tools = ToolCallAssembler("x")
+    list(tools.feed(0, "c", "f", '{"t":"\ud83d'))
+    invalid = list(tools.close())[-1]
+    assert isinstance(invalid, ev.ToolCallInvalid)
+    assert invalid.raw == '{"t":"\ufffd'
+
+
 def test_an_index_used_again_with_the_same_id_is_the_same_call() -> None:
     assert calls((0, "c", "f", '{"a"'), (0, "c", "f", ":1}")) == [("c", "f", {"a": 1})]
 
