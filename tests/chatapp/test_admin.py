@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Permission
 from django.test import AsyncClient, Client
 from django.utils import timezone
 
 from chatapp import audit
+from chatapp.admin import page_of
 from chatapp.auth import by_key, make_key
 from chatapp.models import ApiKey, AuditEvent, Chat, Message, Response, User
 from chatapp.services.settling import submit
@@ -90,18 +92,23 @@ def test_the_entries_of_one_response_are_a_link_away(
     for row in rows.values():
         audit.created(row, actor="ann", detail={})
     pk = rows["failed"].pk
-    page = browser.get(f"/admin/chatapp/response/{pk}/change/").content.decode()
+    page = browser.get(page_of(pk)).content.decode()
     link = f"/admin/chatapp/auditevent/?response_id={pk}"
     assert link in page
     assert listed(browser, "auditevent", f"response_id={pk}") == {f"created {pk}"}
-    assert f"/admin/chatapp/response/{pk}/change/" in browser.get(link).content.decode()
+    assert page_of(pk) in browser.get(link).content.decode()
+
+
+def test_an_id_that_admin_would_misread_has_a_page(browser: Client, user: User) -> None:
+    row = make_row(user, id="resp_0_22" + "0" * 30)  # _22 is how admin writes a quotation mark
+    assert browser.get(page_of(row.pk)).status_code == 200
 
 
 def test_nothing_is_edited(browser: Client, user: User, chat: Chat, row: Response) -> None:
     make_key(user)
     audit.created(row, actor="ann", detail={})
     things = {
-        "response": row.pk,
+        "response": quote(row.pk),
         "auditevent": AuditEvent.objects.get().pk,
         "chat": chat.pk,
         "apikey": ApiKey.objects.get().pk,
@@ -122,12 +129,12 @@ def test_a_record_shows_what_was_asked_and_answered(
 
     row = make_row(user, chat=chat)
     Message.objects.create(chat=chat, role="assistant", position=1, response=row)
-    page = browser.get(f"/admin/chatapp/response/{row.pk}/change/").content.decode()
+    page = browser.get(page_of(row.pk)).content.decode()
     assert "user: hello" in page
     assert "not recorded yet" in page
     assert "Stop this answer" in page
     write(outcome(row.pk, "a cup of tea"))
-    page = browser.get(f"/admin/chatapp/response/{row.pk}/change/").content.decode()
+    page = browser.get(page_of(row.pk)).content.decode()
     assert "a cup of tea" in page
     assert "Stop this answer" not in page
     assert "a cup of tea" in browser.get(f"/admin/chatapp/chat/{chat.pk}/change/").content.decode()
@@ -185,7 +192,7 @@ async def test_who_may_only_look_cannot_stop(user: User, row: Response, store: M
     await sync_to_async(make_viewer)()
     client = AsyncClient()
     await client.aforce_login(user)
-    page = (await client.get(f"/admin/chatapp/response/{row.pk}/change/")).content.decode()
+    page = (await client.get(page_of(row.pk))).content.decode()
     assert "Stop this answer" not in page
     await client.post(f"/admin/chatapp/response/{row.pk}/stop/")
     await stop_from_list(client, row)
