@@ -117,7 +117,7 @@ async def test_a_selection_survives_the_words_that_follow(person: Person) -> Non
 
 async def test_what_assistive_technology_is_told(person: Person) -> None:
     await person.page.goto("/")
-    answer = await person.ask("say:60 every:30")
+    answer = await person.ask("say:120 every:30")
     await answer.until_words(3)
     log = person.page.get_by_role("log", name="Conversation")
     await expect(log).to_have_attribute("aria-live", "off")
@@ -127,7 +127,7 @@ async def test_what_assistive_technology_is_told(person: Person) -> None:
     await expect(person.page.get_by_role("button", name="Stop")).to_be_visible()
     await answer.until_status("completed")
     await expect(log.get_by_role("article", name="Answer")).to_have_attribute("aria-busy", "false")
-    await expect(status).to_have_text(table()["announce"]["completed"].format(words=60))
+    await expect(status).to_have_text(table()["announce"]["completed"].format(words=120))
 
 
 def _output(name: str) -> str:

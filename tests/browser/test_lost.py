@@ -145,7 +145,7 @@ async def test_a_session_that_was_ended_stops_reading_and_keeps_what_was_read(
 
 async def test_a_web_process_that_is_killed_is_a_pause(person: Person) -> None:
     await person.page.goto("/")
-    answer = await person.ask("say:300 every:40")
+    answer = await person.ask("say:200 every:40")
     shown = await answer.until_words(8)
     site = person.site
     web = site.webs[0]
@@ -158,7 +158,7 @@ async def test_a_web_process_that_is_killed_is_a_pause(person: Person) -> None:
     site.webs[0] = Proc("web0-again", argv, site.env, site.folder / "web0-again.log")
     await site.until_ready(site.urls[0])
     await answer.until_status("completed", timeout_s=30)
-    assert (await answer.text()).endswith("word299 word300")
+    assert (await answer.text()).endswith("word199 word200")
 
 
 async def test_leaving_the_site_stops_an_answer_that_nobody_reads(person: Person) -> None:
