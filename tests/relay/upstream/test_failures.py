@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from relay import events as ev
 from relay.config import ModelConfig
 from relay.errors import ErrorKind, UpstreamError
 from relay.fold import fold
+from relay.upstream import client
 from tests.relay.upstream.hearing import asking, hear
 from tests.scripted import (
     Close,
@@ -171,10 +173,21 @@ async def test_an_unreadable_wait_is_no_wait(
 async def test_a_page_of_html_is_not_read_to_its_end_nor_shown(
     provider: ScriptedUpstream, upstream: Upstream
 ) -> None:
-    provider.script("hi", Status(502, b"<html>" + b"x" * 1_000_000))
+    provider.script("hi", Status(502, b"<html>" + b"x" * 50_000_000))
     heard = await hear(upstream, "hi", provider.model_config())
+    await asyncio.wait_for(provider.last.closed.wait(), 5)
     assert heard.error is not None
     assert (heard.kind, heard.error.message) == (ErrorKind.SERVER_ERROR, "The provider failed.")
+
+
+async def test_a_refusal_that_never_ends_still_has_its_status(
+    provider: ScriptedUpstream, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "ERROR_BODY_S", 0.1)
+    provider.script("hi", Wire(b"HTTP/1.1 429 Slow\r\nContent-Length: 500\r\n\r\n{"), Hang())
+    heard = await asyncio.wait_for(hear(upstream, "hi", provider.model_config()), 5)
+    assert heard.kind is ErrorKind.RATE_LIMIT
+    await asyncio.wait_for(provider.last.closed.wait(), 5)
 
 
 async def test_a_refusal_that_breaks_off_still_has_its_status(

@@ -16,6 +16,7 @@ from relay.upstream import Upstream, connections
 from tests.relay.upstream.certificate import contexts
 from tests.relay.upstream.hearing import QUICK, asking, closed_by, hear
 from tests.scripted import (
+    EndBody,
     Hang,
     Head,
     Raw,
@@ -172,7 +173,9 @@ async def test_a_stop_leaves_calls_unclosed_and_tells_the_usage(
 async def test_there_is_nothing_to_abandon_after_the_end(
     provider: ScriptedUpstream, upstream: Upstream
 ) -> None:
-    heard = await hear(upstream, "say:2", provider.model_config())
+    call_ = {"index": 0, "id": "c", "function": {"name": "f", "arguments": "{"}}
+    provider.script("hi", Send({"choices": [{"delta": {"tool_calls": [call_]}}]}), EndBody())
+    heard = await hear(upstream, "hi", provider.model_config())
     assert heard.call is not None
     assert heard.call.abandon() == []
 

@@ -23,6 +23,7 @@ from tests.scripted import (
     Say,
     ScriptedUpstream,
     Send,
+    Status,
 )
 from tests.waiting import wait_until
 
@@ -60,6 +61,19 @@ async def test_a_first_byte_may_take_longer_than_a_later_one(
     assert (await task).text == "Late"
 
 
+async def test_a_limit_does_not_outlive_its_call(
+    provider: ScriptedUpstream, upstream: Upstream
+) -> None:
+    """Otherwise it would cancel its task later, in the middle of something else."""
+    provider.script("no", Status(400))
+    loop = asyncio.get_running_loop()
+    for text in ("no", "say:2"):
+        await hear(upstream, text, provider.model_config(first_byte_s=0.1, read_s=0.1))
+        later = loop.create_future()
+        loop.call_later(0.25, later.set_result, None)
+        await later
+
+
 async def test_time_in_which_nobody_listens_is_not_silence(
     provider: ScriptedUpstream, upstream: Upstream
 ) -> None:
@@ -77,13 +91,18 @@ async def test_time_in_which_nobody_listens_is_not_silence(
         provider.open("end")
 
 
+@pytest.mark.parametrize(("linger_s", "read_s"), [(0.1, 60), (60, 0.1)])
 async def test_an_end_marker_that_is_held_back_keeps_nobody_waiting(
-    provider: ScriptedUpstream, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+    provider: ScriptedUpstream,
+    upstream: Upstream,
+    monkeypatch: pytest.MonkeyPatch,
+    linger_s: float,
+    read_s: float,
 ) -> None:
-    monkeypatch.setattr(call_module, "LINGER_S", 0.1)
+    monkeypatch.setattr(call_module, "LINGER_S", linger_s)
     stop = Send({"choices": [{"delta": {}, "finish_reason": "stop"}]})
     provider.script("hi", Say("All"), stop, Hang())
-    heard = await asyncio.wait_for(hear(upstream, "hi", provider.model_config(read_s=60)), 5)
+    heard = await asyncio.wait_for(hear(upstream, "hi", provider.model_config(read_s=read_s)), 5)
     assert (heard.text, heard.error) == ("All", None)
 
 
