@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -82,8 +82,8 @@ class MemorySubscription:
         await asyncio.sleep(0)
         self._ids.add(response_id)
 
-    async def remove(self, response_id: str) -> None:
-        self._ids.discard(response_id)
+    async def remove(self, response_ids: Sequence[str]) -> None:
+        self._ids.difference_update(response_ids)
         await asyncio.sleep(0)
 
     async def messages(self) -> AsyncIterator[Message]:

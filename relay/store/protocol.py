@@ -172,7 +172,7 @@ class Subscription(Protocol):
     async def add(self, response_id: str) -> None:
         """Return once the store has confirmed: what is appended from now on is received."""
 
-    async def remove(self, response_id: str) -> None: ...
+    async def remove(self, response_ids: Sequence[str]) -> None: ...
 
     def messages(self) -> AsyncIterator[Message]:
         """Every message, until the subscription is closed. Reconnects by itself, saying `Lost`."""

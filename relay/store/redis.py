@@ -323,7 +323,9 @@ class RedisStore:
     # -- presence -------------------------------------------------------------------------------
     async def attend(self, response_id: str, viewer: str) -> int:
         names = [keys.viewers(response_id), keys.meta(response_id)]
-        return int(await self._call(scripts.ATTEND, names, [viewer, self._grace_ms]))
+        # On the lane of reads: a viewer attends and reads its first page in one round trip.
+        args: Command = [viewer, self._grace_ms]
+        return int(await self._call(scripts.ATTEND, names, args, self._reads))
 
     async def beat(self, beats: Sequence[tuple[str, str, int]]) -> None:
         calls = [

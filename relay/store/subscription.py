@@ -66,11 +66,11 @@ class RedisSubscription:
             if not waiting:
                 self._confirms.pop(channel, None)
 
-    async def remove(self, response_id: str) -> None:
-        channel = keys.channel(response_id).encode()
-        self._channels.discard(channel)
+    async def remove(self, response_ids: Sequence[str]) -> None:
+        channels = [keys.channel(response_id).encode() for response_id in response_ids]
+        self._channels.difference_update(channels)
         with suppress(RedisError, OSError):
-            await self._command("UNSUBSCRIBE", channel)
+            await self._command("UNSUBSCRIBE", *channels)
 
     async def _command(self, *args: Any) -> None:
         """Send, if there is a connection: a new one subscribes to everything by itself."""

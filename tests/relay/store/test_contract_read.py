@@ -195,7 +195,7 @@ async def test_a_follower_hears_nothing_of_other_responses(ground: Ground, store
     async with listening(store) as listener:
         await listener.add(removed.response_id)
         await listener.add(mine.response_id)
-        await listener.subscription.remove(removed.response_id)
+        await listener.subscription.remove([removed.response_id])
         await listener.subscription.add(mine.response_id)  # adding again is no harm
         for lease in (never, removed, mine):
             await ground.close(lease, 3, text("words"))
@@ -210,7 +210,7 @@ async def test_what_was_removed_can_be_added_again(ground: Ground, store: Store)
     async with listening(store) as listener:
         for _ in range(3):
             await listener.add(lease.response_id)
-            await listener.subscription.remove(lease.response_id)
+            await listener.subscription.remove([lease.response_id])
         await listener.add(lease.response_id)
         await ground.append(lease, 3, text("heard"))
         await listener.hears_lines(lease.response_id, (await ground.lines(lease.response_id))[2:])

@@ -10,151 +10,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from relay.errors import LogGone, StoreUnavailable
+from relay.hub.watch import Viewer, Watch
 from relay.metrics import COUNTERS
-from relay.store import Gone, Lost, Page, Published, Stopped, Store, Subscription
+from relay.store import Gone, Lost, Published, Stopped, Store, Subscription
 
 if TYPE_CHECKING:
     from relay.config import RelayConfig
 
 logger = logging.getLogger(__name__)
 
-RECENT: Final = 16
-"""Deliveries a watch remembers, so that a viewer that has just read up to the tail can join a fast
-log."""
-HELD: Final = 256
-"""Messages kept while nobody knows yet where the log stands; older ones are found in the log."""
 TICK_S: Final = 1.0
-
-
-class Viewer(Protocol):
-    """What the hub needs of whoever watches."""
-
-    seq: int
-    epoch: int
-
-    def push(self, chunk: bytes, seq: int, epoch: int, ended: bool) -> None: ...
-    def resync(self) -> None:
-        """What was seen is no longer in the log: start again from a snapshot."""
-
-    def fail(self, error: Exception) -> None: ...
-    def shut(self, comment: str) -> None: ...
-    def tick(self, now_s: float) -> tuple[str, str, int] | None:
-        """Once a second. A heartbeat of presence (response id, viewer, seq), when one is due."""
-
-
-def frame(seq: int, event: bytes) -> bytes:
-    """One event of the log as a server-sent event; its type is read off its fixed beginning."""
-    kind = event[9 : event.index(b'"', 9)]
-    return b"id: %d\nevent: %b\ndata: %b\n\n" % (seq, kind, event)
-
-
-def is_ended(event: bytes) -> bool:
-    return event.startswith(b'{"type":"ended"')
-
-
-class Watch:
-    """One followed response: where this process stands in its log, and who is live there."""
-
-    def __init__(self, response_id: str) -> None:
-        self.response_id = response_id
-        self.seq: int | None = None
-        """Last event delivered to live viewers; None until a viewer has reached the tail."""
-        self.epoch = 0
-        self.ended = False
-        self.live: set[Viewer] = set()
-        self.users = 0
-        self.ready: asyncio.Future[None] | None = None
-        self.catching_up = False
-        self.needs_look = False
-        """A held message did not follow on what the first viewer had read."""
-        self._held: deque[Published] = deque(maxlen=HELD)
-        self._recent: deque[tuple[int, int, int, bytes, bool]] = deque(maxlen=RECENT)
-
-    def offer(self, message: Published) -> bool:
-        """Deliver what is new. False when the log must be looked at instead."""
-        if self.seq is None:
-            self._held.append(message)
-            return True
-        if message.epoch < self.epoch:
-            return True  # a late copy of what a later writer has built on
-        last = message.first_seq + len(message.events) - 1
-        if message.first_seq > self.seq + 1:
-            return False
-        if message.epoch > self.epoch and self.seq > 1:
-            # Another writer: only the log can say whether what was delivered is still in it.
-            # Event 1 is the same in every history, so the usual first claim costs no read.
-            return False
-        if last > self.seq:
-            new = message.events[self.seq + 1 - message.first_seq :]
-            self._deliver(self.seq + 1, new, message.epoch)
-        return True
-
-    def offer_page(self, page: Page) -> None:
-        """Deliver what a read of the log brought, if it follows on what was delivered."""
-        if self.seq is None or not page.events:
-            return
-        skip = self.seq + 1 - page.first_seq
-        if skip < 0 or skip >= len(page.events):
-            return
-        if skip > 0 and page.epochs[skip - 1] != self.epoch:
-            return
-        self._deliver(self.seq + 1, page.events[skip:], page.epochs[-1])
-
-    def _deliver(self, first: int, events: Sequence[bytes], epoch: int) -> None:
-        if len(events) == 1:
-            chunk = frame(first, events[0])
-        else:
-            chunk = b"".join([frame(first + i, event) for i, event in enumerate(events)])
-        self.seq = last = first + len(events) - 1
-        self.epoch = epoch
-        self.ended = is_ended(events[-1])
-        self._recent.append((first, last, epoch, chunk, self.ended))
-        for viewer in list(self.live):
-            viewer.push(chunk, last, epoch, self.ended)
-
-    def join(self, viewer: Viewer) -> bool:
-        """Make a viewer that has read up to a tail live. False: it must read on first."""
-        if self.seq is None:
-            self.seq, self.epoch = viewer.seq, viewer.epoch
-            self.live.add(viewer)
-            held = list(self._held)
-            self._held.clear()
-            self.needs_look = not all([self.offer(message) for message in held])  # noqa: C419 - offer every one
-            return True
-        if viewer.seq > self.seq:
-            return False
-        if viewer.seq == self.seq:
-            if viewer.epoch != self.epoch:
-                return False
-            self.live.add(viewer)
-            return True
-        missing = [d for d in self._recent if d[1] > viewer.seq]
-        if not missing or missing[0][0] != viewer.seq + 1:
-            return False
-        self.live.add(viewer)
-        for _, seq, epoch, chunk, ended in missing:
-            viewer.push(chunk, seq, epoch, ended)
-        return True
-
-    def reset(self, page: Page) -> None:
-        """The log is another one than what was delivered: everybody starts from a snapshot."""
-        self.seq, self.epoch, self.ended = page.tail.seq, page.tail.epoch, page.tail.ended
-        self._recent.clear()
-        live, self.live = list(self.live), set()
-        for viewer in live:
-            viewer.resync()
-
-    def fail(self, error: Exception) -> None:
-        live, self.live = list(self.live), set()
-        for viewer in live:
-            viewer.fail(error)
 
 
 class Hub:
@@ -170,6 +41,10 @@ class Hub:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._on_stop: list[Callable[[str, str], None]] = []
         self._delivered: dict[str, int] = {}
+        self._gone: list[tuple[str, str, int]] = []
+        """Last heartbeats of viewers that have gone, sent with the next tick."""
+        self._left: set[str] = set()
+        """Responses whose last viewer has gone, unsubscribed with the next tick."""
         self._started = False
 
     def __repr__(self) -> str:
@@ -237,13 +112,15 @@ class Hub:
         watch.users -= 1
         if watch.users <= 0 and self._watches.get(watch.response_id) is watch:
             del self._watches[watch.response_id]
-            if self._subscription is not None:
-                self._spawn(self._unsubscribe(watch.response_id), "relay hub unsubscribe")
+            self._left.add(watch.response_id)
 
-    async def _unsubscribe(self, response_id: str) -> None:
+    async def _unsubscribe(self) -> None:
+        """Let go of what nobody follows any more: once a tick, since many come and go together."""
+        left, self._left = self._left, set()
         # Somebody may have come back meanwhile; theirs is a SUBSCRIBE sent after or before this.
-        if response_id not in self._watches and self._subscription is not None:
-            await self._subscription.remove(response_id)
+        unwatched = [response_id for response_id in left if response_id not in self._watches]
+        if unwatched and self._subscription is not None:
+            await self._subscription.remove(unwatched)
 
     def add(self, viewer: Viewer) -> None:
         self._viewers.add(viewer)
@@ -261,7 +138,7 @@ class Hub:
         """A viewer has gone: the last thing it was handed counts, its presence lapses by itself."""
         if seq > self._delivered.get(response_id, 0):
             self._delivered[response_id] = seq
-        self._spawn(self._beat([(response_id, "", seq)]), "relay hub delivered")
+        self._gone.append((response_id, "", seq))
 
     # -- messages -------------------------------------------------------------------------------
     async def _subscribed(self) -> Subscription:
@@ -337,9 +214,12 @@ class Hub:
         while True:
             await asyncio.sleep(TICK_S)
             now_s = time.monotonic()
-            beats = [beat for viewer in list(self._viewers) if (beat := viewer.tick(now_s))]
+            beats, self._gone = self._gone, []
+            beats += [beat for viewer in list(self._viewers) if (beat := viewer.tick(now_s))]
             if beats:
                 self._spawn(self._beat(beats), "relay hub beat")
+            if self._left:
+                self._spawn(self._unsubscribe(), "relay hub unsubscribe")
 
     async def _beat(self, beats: list[tuple[str, str, int]]) -> None:
         with suppress(StoreUnavailable):

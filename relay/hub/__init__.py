@@ -1,0 +1,8 @@
+"""One subscription per process, and where each followed log stands."""
+
+from __future__ import annotations
+
+from relay.hub.hub import Hub
+from relay.hub.watch import Viewer, Watch, frame, is_ended
+
+__all__ = ["Hub", "Viewer", "Watch", "frame", "is_ended"]
