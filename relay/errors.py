@@ -3,8 +3,8 @@
 RelayError
 ├── StoreUnavailable     Redis cannot be reached, or refuses for want of memory: try again later
 ├── RecordUnavailable    the application's database cannot be reached: try again later
-├── Fenced               another writer owns this response now: abort the upstream, write nothing
-more ├── LogGone              the log is not (or no longer) in the store: ask the record
+├── Fenced               another writer owns this response now: abort, write nothing more
+├── LogGone              the log is not (or no longer) in the store: ask the record
 ├── ViewersFull          max_viewers_per_response is reached: one more viewer is refused
 ├── ProtocolViolation    a caller of ours broke a rule that PROTOCOL.md states: a bug, never retried
 └── UpstreamError        the provider or engine failed; carries the kind that viewers are told

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, cast
 
 import aiohttp
@@ -86,7 +87,7 @@ class Upstream:
         self, dialect: Dialect, request: GenerationRequest, model: ModelConfig
     ) -> httpx.Response:
         connect_s = _given(model.connect_s, self._config.connect_s)
-        url = httpx.URL(model.base_url.rstrip("/") + dialect.path)
+        url = _url(model.base_url, dialect.path)
         body = msgspec.json.encode(dialect.build(request, model))
         http_request = httpx.Request(
             "POST",
@@ -114,6 +115,11 @@ class Upstream:
             ) from error
         except LOST as error:
             raise UpstreamError(ErrorKind.CONNECTION, _unreachable(error)) from error
+
+
+@lru_cache(maxsize=256)  # parsing costs as much as sending; there are few models
+def _url(base_url: str, path: str) -> httpx.URL:
+    return httpx.URL(base_url.rstrip("/") + path)
 
 
 async def _pieces(body: bytes) -> AsyncIterator[bytes]:
