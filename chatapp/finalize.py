@@ -10,17 +10,21 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from channels.db import database_sync_to_async
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Case, F, TextField, Value, When
 from django.utils import timezone
 
 from chatapp import audit
+from chatapp.middleware.threads import on_database_thread
+from chatapp.middleware.threads import DatabaseThread, write_turn
 from chatapp.models import Chat, Message, Response
 from relay import GenerationRequest, Outcome, Record, RecordUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @contextmanager
@@ -37,14 +41,23 @@ class Records:
 
     async def load(self, response_id: str) -> Record:
         """Raises RecordUnavailable."""
-        return await _load(response_id)
+        return await _on_record_thread(_load, response_id)
 
     async def finalize(self, outcome: Outcome) -> None:
         """Safe to repeat. Raises RecordUnavailable; then nothing was written."""
-        await _finalize(outcome)
+        await _on_record_thread(_finalize, outcome)
 
 
-@database_sync_to_async
+@on_database_thread
+_thread: Final = DatabaseThread("records")
+"""The supervisor's jobs belong to no request; what they read and write is short and comes in turn."""
+
+
+async def _on_record_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_thread, partial(function, *args, **kwargs))
+
+
 def _load(response_id: str) -> Record:
     with database_errors():
         row = Response.objects.filter(pk=response_id).only("status", "request").first()
@@ -53,9 +66,9 @@ def _load(response_id: str) -> Record:
     return Record(final=False, request=GenerationRequest.from_json(row.request))
 
 
-@database_sync_to_async
+@on_database_thread
 def _finalize(outcome: Outcome) -> None:
-    with database_errors(), transaction.atomic():
+    with database_errors(), write_turn(), transaction.atomic():
         write(outcome)
 
 
@@ -63,13 +76,16 @@ def write(outcome: Outcome) -> bool:
     """The writes of one transaction. False when the row was final (or unknown) before."""
     snapshot = outcome.snapshot
     rows = Response.objects.running().filter(pk=outcome.response_id)
-    if not rows.update(**_columns(outcome)):
+    columns = _columns(outcome)
+    if not rows.update(**columns):
         return False
-    row = Response.objects.select_related("user").get(pk=outcome.response_id)
-    if row.erased_at is None:
+    # Not the whole row: its request and the fold just written may be a megabyte each.
+    kept = ("chat_id", "erased_at", "model", "user__username")
+    row = Response.objects.select_related("user").only(*kept).get(pk=outcome.response_id)
+    if row.erased_at is None and row.chat_id is not None:
         text = plain(snapshot.text or snapshot.refusal)
         Message.objects.filter(response=row).update(text=text)
-        Chat.objects.filter(responses=row).update(updated_at=row.ended_at)
+        Chat.objects.filter(pk=row.chat_id).update(updated_at=columns["ended_at"])
     audit.ended(row, snapshot=snapshot, worker=outcome.worker)
     return True
 

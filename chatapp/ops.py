@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from channels.db import database_sync_to_async
 from django.db import Error, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from chatapp import runtime
+from chatapp.middleware.threads import on_database_thread
 from relay import StoreUnavailable
 
 WORKER_SEEN_S = 10.0
@@ -38,7 +38,7 @@ async def _store() -> dict[str, bool]:
     return {"redis": True, "workers": all(workers)}
 
 
-@database_sync_to_async
+@on_database_thread
 def _database() -> bool:
     try:
         with connection.cursor() as cursor:

@@ -270,6 +270,22 @@ ADMIN_CONTENT_SECURITY_POLICY = {
 # A text of max_input_bytes may take six bytes per byte once JSON has escaped it.
 DATA_UPLOAD_MAX_MEMORY_SIZE = RELAY.max_input_bytes * 6 + 65536
 
+# -- logs: one line each on stderr; what an operator acts on, never content ------------------------
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": "WARNING"},
+    "loggers": {
+        "chatapp": {"level": "INFO"},
+        "relay": {"level": "INFO"},
+        # Instead of Django's own handlers, which know DEBUG and mail only.
+        "django": {"level": "INFO", "handlers": []},
+        "django.request": {"level": "ERROR"},
+    },
+}
+
 # -- static files ----------------------------------------------------------------------------------
 STATIC_URL = "/static/"
 STATIC_ROOT = BASE_DIR / "staticfiles"

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from chatapp.services import limits
 from relay import Disconnect
@@ -16,8 +16,11 @@ from relay import Disconnect
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Strict(Schema):
-    """A name that we do not know is a mistake to be told, not a wish to be ignored."""
+class Strict(BaseModel):
+    """A name that we do not know is a mistake to be told, not a wish to be ignored.
+
+    Ninja's own Schema would look at each object as if it were one of Django's, 0.1 ms per request.
+    """
 
     model_config = ConfigDict(extra="forbid")
 

@@ -12,7 +12,6 @@ from functools import cache
 from hashlib import sha256
 from typing import Any, Final, Literal
 
-from channels.db import database_sync_to_async
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.sessions.models import Session
@@ -22,6 +21,7 @@ from django.middleware.csrf import CsrfViewMiddleware
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
+from chatapp.middleware.threads import on_database_thread
 from chatapp.models import ApiKey, User
 
 PRINCIPAL: Final = "chatapp.principal"
@@ -121,7 +121,7 @@ def identify(authorization: str, session_key: str) -> Principal | None:
     return by_session(session_key) if session_key else None
 
 
-_identify_in_thread = database_sync_to_async(identify)
+_identify_in_thread = on_database_thread(identify)
 
 
 class CsrfRefused(Exception):

@@ -8,22 +8,27 @@ stream borrows one only while it is authenticated.
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
-from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeVar
+from contextlib import nullcontext
+from contextvars import ContextVar
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
 
-from asgiref.sync import ThreadSensitiveContext, sync_to_async
+from asgiref.sync import AsyncToSync, ThreadSensitiveContext
+from channels.db import database_sync_to_async
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
 from django.core.signals import request_started
-from django.db import close_old_connections, connections
+from django.db import close_old_connections, connection, connections
 from django.urls import set_script_prefix
 
 from chatapp.middleware.problems import PROBLEM_TYPE, problem_body
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
+    from contextlib import AbstractContextManager
     from types import TracebackType
 
     from chatapp.middleware.asgi_types import Message, Receive, Scope, Send
@@ -61,6 +66,39 @@ class DatabaseThread(ThreadPoolExecutor):
             raise
 
 
+def write_turn() -> AbstractContextManager[object]:
+    """Enter before a transaction that writes: the threads of this process take turns by themselves.
+
+    SQLite has one writer and lets others wait in its busy handler, which sleeps 1, 2, 5 … 25 ms
+    between two looks while the lock has long been free. Other databases need no turns.
+    """
+    return _TURN if connection.vendor == "sqlite" else nullcontext()
+
+
+_TURN: Final = threading.Lock()
+_borrowed: Final[ContextVar[DatabaseThread | None]] = ContextVar("borrowed", default=None)
+
+
+def on_database_thread(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Decorator: a coroutine function that runs `function` where it may use the database.
+
+    On the borrowed thread if there is one, 0.1 ms cheaper than asgiref's general way; otherwise
+    (a command, a background task, a test) and inside `async_to_sync` in that way.
+    """
+    elsewhere = database_sync_to_async(function)
+
+    @wraps(function)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        thread = _borrowed.get()
+        # A view on this very thread may be waiting for us: then asgiref knows the way back to it.
+        if thread is None or getattr(AsyncToSync.executors, "current", None) is not None:
+            return await elsewhere(*args, **kwargs)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(thread, partial(function, *args, **kwargs))
+
+    return call
+
+
 class DatabaseThreads:
     """Threads that live as long as the process. `busy` counts borrowers per thread."""
 
@@ -77,7 +115,7 @@ class DatabaseThreads:
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function that uses the database, outside any request."""
         async with self.lend():
-            return await sync_to_async(function)(*args, **kwargs)
+            return await on_database_thread(function)(*args, **kwargs)
 
     def executor(self, number: int) -> DatabaseThread:
         return self._executors[number]
@@ -101,6 +139,7 @@ class Loan:
         self._number = busy.index(min(busy))
         busy[self._number] += 1
         executor = self._threads.executor(self._number)
+        self._token = _borrowed.set(executor)
         # Django enters a context of its own per request; inside this one that changes nothing.
         self._context = ThreadSensitiveContext(executor=executor)
         await self._context.__aenter__()  # type: ignore[no-untyped-call]
@@ -113,6 +152,7 @@ class Loan:
         traceback: TracebackType | None,
     ) -> None:
         self._threads.busy[self._number] -= 1
+        _borrowed.reset(self._token)
         await self._context.__aexit__(kind, error, traceback)  # type: ignore[no-untyped-call]
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from channels.db import database_sync_to_async
 from django.db import transaction
 from django.utils import timezone
 
 from chatapp import audit, catalog, runtime
 from chatapp.finalize import database_errors, plain
+from chatapp.middleware.threads import on_database_thread
 from chatapp.models import Chat, Response, User
 from chatapp.services import limits
 from chatapp.services.errors import BadInput, UnknownModel
@@ -50,7 +50,7 @@ async def delete_chat(*, chat: Chat, by: User) -> None:
         await runtime.store().retire(response_id)
 
 
-@database_sync_to_async
+@on_database_thread
 def _delete(chat: Chat, by: str) -> list[str]:
     with database_errors(), transaction.atomic():
         rows = Response.objects.filter(chat=chat, erased_at=None)

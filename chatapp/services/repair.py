@@ -6,15 +6,17 @@ message left behind. Every repair is safe to repeat, also from several processes
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from channels.db import database_sync_to_async
+from django.db import transaction
 from django.utils import timezone
 
 from chatapp import catalog, runtime
 from chatapp.finalize import Records, database_errors
+from chatapp.middleware.threads import on_database_thread, write_turn
 from chatapp.models import Response
 from chatapp.services import ends
 from chatapp.services.diagnosis import Repair, Row, Sightings, diagnose
@@ -70,7 +72,7 @@ async def _apart(repair: Callable[[str], Awaitable[None]], pk: str) -> None:
         logger.exception("repair of %s failed", pk)
 
 
-@database_sync_to_async
+@on_database_thread
 def _running() -> list[Row]:
     models = catalog.models()
     columns = ("pk", "status", "created_at", "stop_requested_at", "cancel_after_s", "model")
@@ -131,7 +133,7 @@ async def _stop_abandoned(response_ids: Sequence[str]) -> None:
             await _apart(_resend_stop, pk)
 
 
-@database_sync_to_async
+@on_database_thread
 def _mark_started(response_ids: Sequence[str]) -> None:
     """A hint for people who look at rows; the log knows better all the time."""
     if response_ids:
@@ -141,20 +143,28 @@ def _mark_started(response_ids: Sequence[str]) -> None:
 
 
 async def _note_delivered() -> None:
-    for pk, before in await _underdelivered():
-        seq = await runtime.store().delivered(pk)
-        if seq > before:
-            await Response.objects.filter(pk=pk, delivered_seq__lt=seq).aupdate(delivered_seq=seq)
+    rows = await _underdelivered()
+    seqs = await asyncio.gather(*(runtime.store().delivered(pk) for pk, _ in rows))
+    more = [(pk, seq) for (pk, before), seq in zip(rows, seqs, strict=True) if seq > before]
+    if more:
+        await _write_delivered(more)
 
 
 @database_sync_to_async
+def _write_delivered(seqs: Sequence[tuple[str, int]]) -> None:
+    with database_errors(), write_turn(), transaction.atomic():
+        for pk, seq in seqs:
+            Response.objects.filter(pk=pk, delivered_seq__lt=seq).update(delivered_seq=seq)
+
+
+@on_database_thread
 def _underdelivered() -> list[tuple[str, int]]:
     rows = Response.objects.underdelivered_since(timezone.now() - DELIVERED_FOR)
     with database_errors():
         return list(rows.values_list("pk", "delivered_seq")[:DELIVERED_BATCH])
 
 
-@database_sync_to_async
+@on_database_thread
 def _get(pk: str) -> Response:
     with database_errors():
         return Response.objects.get(pk=pk)

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from channels.db import database_sync_to_async
 from django.db import transaction
 from django.utils import timezone
 
 from chatapp import audit, runtime
 from chatapp.finalize import database_errors
+from chatapp.middleware.threads import on_database_thread
 from chatapp.models import Response, User
 from chatapp.services import ends
 from chatapp.services.reading import snapshot
@@ -44,7 +44,7 @@ async def cancel(*, response: Response, by: User | None, reason: StopReason) -> 
     return Stopping(now, cancelling=not now.ended)
 
 
-@database_sync_to_async
+@on_database_thread
 def wish(response_id: str, *, by: str, reason: StopReason) -> bool:
     """Note that a stop is wished; the first wish is kept. False when the response is final."""
     with database_errors(), transaction.atomic():

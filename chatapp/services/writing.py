@@ -7,13 +7,13 @@ from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
-from channels.db import database_sync_to_async
 from django.db import IntegrityError, transaction
 from django.db.models import Max
 from django.utils import timezone
 
 from chatapp import audit, runtime
 from chatapp.finalize import database_errors, plain
+from chatapp.middleware.threads import on_database_thread, write_turn
 from chatapp.models import Chat, Message, Response, User
 from chatapp.services.ends import rfc3339
 from chatapp.services.errors import ChatBusy, KeyReused, LimitReached, NotRetryable
@@ -47,13 +47,13 @@ class Written:
     """The person's message, in a chat."""
 
 
-@database_sync_to_async
+@on_database_thread
 def write(draft: Draft) -> Written:
     """Store the question, or find the row of an earlier one with the same key or the same retry.
 
     Raises KeyReused, ChatBusy, LimitReached, NotRetryable, RecordUnavailable.
     """
-    with database_errors():
+    with database_errors(), write_turn():
         try:
             return _write(draft)
         except IntegrityError:
@@ -61,7 +61,7 @@ def write(draft: Draft) -> Written:
             return _write(draft)
 
 
-@database_sync_to_async
+@on_database_thread
 def find_repeat(draft: Draft) -> Written | None:
     """The row of an earlier request with this key. Raises KeyReused, RecordUnavailable."""
     with database_errors():
