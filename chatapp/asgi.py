@@ -102,6 +102,7 @@ class Application:
         if not self._checked:
             checks.require_secret_key()
             self._checked = True
+            self._threads.start()
         runtime.start(records=RECORDS, make_sweep=services.Sweep, supervise=settings.RELAY_EMBEDDED)
 
     async def aclose(self) -> None:

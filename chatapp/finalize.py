@@ -15,16 +15,12 @@ from django.db.models import Case, F, TextField, Value, When
 from django.utils import timezone
 
 from chatapp import audit
-from chatapp.middleware.threads import on_database_thread
-from chatapp.middleware.threads import DatabaseThread, write_turn
+from chatapp.middleware.threads import on_database_thread, write_turn
 from chatapp.models import Chat, Message, Response
 from relay import GenerationRequest, Outcome, Record, RecordUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-P = ParamSpec("P")
-T = TypeVar("T")
+    from collections.abc import Iterator
 
 
 @contextmanager
@@ -41,23 +37,14 @@ class Records:
 
     async def load(self, response_id: str) -> Record:
         """Raises RecordUnavailable."""
-        return await _on_record_thread(_load, response_id)
+        return await _load(response_id)
 
     async def finalize(self, outcome: Outcome) -> None:
         """Safe to repeat. Raises RecordUnavailable; then nothing was written."""
-        await _on_record_thread(_finalize, outcome)
+        await _finalize(outcome)
 
 
 @on_database_thread
-_thread: Final = DatabaseThread("records")
-"""The supervisor's jobs belong to no request; what they read and write is short and comes in turn."""
-
-
-async def _on_record_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(_thread, partial(function, *args, **kwargs))
-
-
 def _load(response_id: str) -> Record:
     with database_errors():
         row = Response.objects.filter(pk=response_id).only("status", "request").first()

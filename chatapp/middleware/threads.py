@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from contextvars import ContextVar
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, Self, TypeVar
 
 from asgiref.sync import AsyncToSync, ThreadSensitiveContext
 from channels.db import database_sync_to_async
@@ -82,14 +82,15 @@ _borrowed: Final[ContextVar[DatabaseThread | None]] = ContextVar("borrowed", def
 def on_database_thread(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
     """Decorator: a coroutine function that runs `function` where it may use the database.
 
-    On the borrowed thread if there is one, 0.1 ms cheaper than asgiref's general way; otherwise
-    (a command, a background task, a test) and inside `async_to_sync` in that way.
+    On the borrowed thread if there is one, or on the one for background tasks of a process that
+    serves: 0.1 ms cheaper than asgiref's general way, which is for all others (a command, a test)
+    and inside `async_to_sync`.
     """
     elsewhere = database_sync_to_async(function)
 
     @wraps(function)
     async def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        thread = _borrowed.get()
+        thread = _borrowed.get() or DatabaseThreads.background
         # A view on this very thread may be waiting for us: then asgiref knows the way back to it.
         if thread is None or getattr(AsyncToSync.executors, "current", None) is not None:
             return await elsewhere(*args, **kwargs)
@@ -102,12 +103,20 @@ def on_database_thread(function: Callable[P, T]) -> Callable[P, Coroutine[Any, A
 class DatabaseThreads:
     """Threads that live as long as the process. `busy` counts borrowers per thread."""
 
+    background: ClassVar[DatabaseThread | None] = None
+    """For what runs outside requests, in order: jobs of the supervisor and the sweep."""
+
     def __init__(self, size: int = POOL_SIZE) -> None:
         self._executors = [DatabaseThread(f"database-{n}") for n in range(size)]
         self.busy = [0] * size
 
     def __repr__(self) -> str:
         return f"<DatabaseThreads busy={self.busy}>"
+
+    def start(self) -> None:
+        """This process serves: its background tasks get a thread of their own. Safe to repeat."""
+        if DatabaseThreads.background is None:
+            DatabaseThreads.background = DatabaseThread("database-background")
 
     def lend(self) -> Loan:
         return Loan(self)
@@ -123,7 +132,8 @@ class DatabaseThreads:
     async def aclose(self) -> None:
         """Close every thread's connection and end the threads."""
         loop = asyncio.get_running_loop()
-        for executor in self._executors:
+        background, DatabaseThreads.background = DatabaseThreads.background, None
+        for executor in [*self._executors, *([background] if background else [])]:
             await loop.run_in_executor(executor, connections.close_all)
             executor.shutdown()
 

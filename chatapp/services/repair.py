@@ -150,7 +150,7 @@ async def _note_delivered() -> None:
         await _write_delivered(more)
 
 
-@database_sync_to_async
+@on_database_thread
 def _write_delivered(seqs: Sequence[tuple[str, int]]) -> None:
     with database_errors(), write_turn(), transaction.atomic():
         for pk, seq in seqs:

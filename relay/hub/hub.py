@@ -40,7 +40,6 @@ class Hub:
         self._subscription: Subscription | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._on_stop: list[Callable[[str, str], None]] = []
-        self._delivered: dict[str, int] = {}
         self._gone: list[tuple[str, str, int]] = []
         """Last heartbeats of viewers that have gone, sent with the next tick."""
         self._left: set[str] = set()
@@ -67,11 +66,6 @@ class Hub:
     def hear_stops(self, callback: Callable[[str, str], None]) -> None:
         """Call `callback(response_id, reason)` for every stop that is published."""
         self._on_stop.append(callback)
-
-    def take_delivered(self) -> dict[str, int]:
-        """Highest seq handed to a socket per response whose viewer has gone since the last call."""
-        delivered, self._delivered = self._delivered, {}
-        return delivered
 
     # -- viewers --------------------------------------------------------------------------------
     async def enter(self, response_id: str) -> Watch:
@@ -136,8 +130,6 @@ class Hub:
 
     def note_delivered(self, response_id: str, seq: int) -> None:
         """A viewer has gone: the last thing it was handed counts, its presence lapses by itself."""
-        if seq > self._delivered.get(response_id, 0):
-            self._delivered[response_id] = seq
         self._gone.append((response_id, "", seq))
 
     # -- messages -------------------------------------------------------------------------------
