@@ -217,7 +217,8 @@ class Answer:
 
     @property
     def status(self) -> int:
-        return int(self._start["status"])
+        """0 when there is none: the client went before its body had come."""
+        return int(self._start["status"]) if self._start else 0
 
     @property
     def body(self) -> bytes:
@@ -228,8 +229,9 @@ class Answer:
         return [(k, v) for k, v in self._start["headers"] if k.lower() == b"location"]
 
     async def relay(self, send: Send) -> None:
-        await send(self._start)
-        await _send_body(self.body, send)
+        if self._start:
+            await send(self._start)
+            await _send_body(self.body, send)
 
 
 def header(scope: Scope, name: bytes) -> str:

@@ -94,7 +94,8 @@ async def send_message(request: HttpRequest, chat_id: UUID, data: MessageIn) -> 
         chat=await own_chat(request, chat_id),
         text=data.text,
         model=data.model,
-        on_disconnect=to_disconnect(data.on_disconnect, watching=watches(request)),
+        on_disconnect=to_disconnect(data.on_disconnect),
+        watching=watches(request),
         idempotency_key=idempotency_key(request),
     )
     return accepted(sent.response, message_id=sent.message.pk)

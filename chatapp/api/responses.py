@@ -41,10 +41,13 @@ async def create_response(request: HttpRequest, data: ResponseIn) -> HttpRespons
         stop=data.stops(),
         tools=data.tools,
         metadata=data.metadata,
-        on_disconnect=to_disconnect(data.on_disconnect, watching=watches(request)),
+        on_disconnect=to_disconnect(data.on_disconnect),
     )
     response = await services.create_response(
-        user=principal(request).user, question=question, idempotency_key=idempotency_key(request)
+        user=principal(request).user,
+        question=question,
+        watching=watches(request),
+        idempotency_key=idempotency_key(request),
     )
     return accepted(response)
 

@@ -35,11 +35,10 @@ class Patience(Strict):
 OnDisconnect = Literal["continue", "cancel"] | Patience
 
 
-def to_disconnect(wanted: OnDisconnect | None, *, watching: bool) -> Disconnect:
-    """Law 8, with its default: patience for somebody who watches, `continue` for anyone else."""
+def to_disconnect(wanted: OnDisconnect | None) -> Disconnect | None:
     match wanted:
         case None:
-            return limits.patience() if watching else limits.CONTINUE
+            return None
         case "continue":
             return limits.CONTINUE
         case "cancel":

@@ -33,7 +33,8 @@ class Question:
     stop: list[str] = field(default_factory=list)
     tools: list[dict[str, Any]] = field(default_factory=list)
     metadata: dict[str, Any] = field(default_factory=dict)
-    on_disconnect: Disconnect = limits.CONTINUE
+    on_disconnect: Disconnect | None = None
+    """None: law 8's default, patience for somebody who watches, `continue` for anyone else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +45,21 @@ class Sent:
 
 
 async def create_response(
-    *, user: User, question: Question, idempotency_key: str | None = None
+    *,
+    user: User,
+    question: Question,
+    watching: bool = False,
+    idempotency_key: str | None = None,
 ) -> Response:
-    """Start an answer outside any chat. Safe to repeat with the same key for 24 hours."""
+    """Start an answer outside any chat. Safe to repeat with the same key for 24 hours.
+
+    `watching`: the one who asks follows the answer from the start.
+    """
     model = limits.require_model(question.model)
     limits.check_messages(question.messages, question.instructions)
     request = _request(
         model.name,
-        question.on_disconnect,
+        limits.policy(question.on_disconnect, watching=watching),
         messages=question.messages,
         instructions=question.instructions,
         max_output_tokens=question.max_output_tokens,
@@ -62,7 +70,7 @@ async def create_response(
     draft = Draft(
         user=user,
         request=request,
-        request_hash=_hash([request, question.metadata]),
+        request_hash=_hash(question),
         idempotency_key=idempotency_key,
         metadata=msgspec.json.encode(question.metadata).decode(),
     )
@@ -76,19 +84,17 @@ async def send_message(
     text: str,
     model: str | None = None,
     on_disconnect: Disconnect | None = None,
+    watching: bool = True,
     idempotency_key: str | None = None,
 ) -> Sent:
-    """Store a message and start its answer. Safe to repeat with the same key for 24 hours.
-
-    Without `on_disconnect` somebody watches: law 8's patience.
-    """
+    """Store a message and start its answer. Safe to repeat with the same key for 24 hours."""
     chosen = limits.require_model(model or chat.model)
     limits.check_text(text)
-    request = _request(chosen.name, on_disconnect or limits.patience())
+    request = _request(chosen.name, limits.policy(on_disconnect, watching=watching))
     draft = Draft(
         user=user,
         request=request,
-        request_hash=_hash([request, str(chat.pk), text]),
+        request_hash=_hash([str(chat.pk), text, model, on_disconnect]),
         chat=chat,
         text=text,
         idempotency_key=idempotency_key,
@@ -150,5 +156,6 @@ def _request(model: str, on_disconnect: Disconnect, **options: Any) -> Generatio
     )
 
 
-def _hash(parts: Any) -> str:
-    return sha256(msgspec.json.encode(parts)).hexdigest()
+def _hash(sent: Any) -> str:
+    """Of what the client sent, not of what we made of it: a repeat may come over another door."""
+    return sha256(msgspec.json.encode(sent)).hexdigest()

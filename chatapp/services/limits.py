@@ -23,6 +23,13 @@ def patience() -> Disconnect:
     return Disconnect(cancel_after_s=relay.cancel_after_s, leave_after_s=relay.leave_after_s)
 
 
+def policy(wanted: Disconnect | None, *, watching: bool) -> Disconnect:
+    """What the absence of viewers means, with law 8's default."""
+    if wanted is not None:
+        return wanted
+    return patience() if watching else CONTINUE
+
+
 def require_model(name: str | None) -> ModelConfig:
     """Raises UnknownModel, which names the models there are."""
     known = catalog.models()

@@ -47,6 +47,7 @@ def _site_settings(tmp_path: Path, settings: Any) -> None:
     settings.SECRET_KEY = "of the tests"
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = settings.STORAGES | {"staticfiles": plain}  # nobody has collected them
+    settings.SERVESTATIC_USE_STATIC_ROOT = False
     settings.RELAY = dataclasses.replace(settings.RELAY, check_s=0.2)
 
 
@@ -74,7 +75,8 @@ async def store(clock: Clock, settings: Any) -> AsyncIterator[MemoryStore]:
     made = MemoryStore(settings.RELAY, clock=clock)
     async with runtime.using(made):
         runtime.hub()
-        await asyncio.sleep(0.01)
+        for _ in range(5):  # turns of the loop until the hub listens
+            await asyncio.sleep(0)
         yield made
 
 

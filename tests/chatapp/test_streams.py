@@ -252,6 +252,16 @@ async def test_a_client_gone_in_mid_post_still_gets_its_answer(
     assert await store.tails([row.pk]) != [None]
 
 
+async def test_a_client_gone_before_its_question_came_is_forgotten(site: Site, bearer: str) -> None:
+    headers = {"authorization": bearer, "accept": EVENTS}
+    communicator = communicate(site.application, "POST", "/api/responses", headers)
+    await communicator.send_input({"type": "http.request", "body": b"{", "more_body": True})
+    await communicator.send_input({"type": "http.disconnect"})
+    await communicator.wait(5)
+    assert communicator.output_queue.empty()
+    assert await Response.objects.acount() == 0
+
+
 async def test_a_revoked_key_loses_its_stream(
     api: Api, site: Site, store: MemoryStore, bearer: str
 ) -> None:

@@ -105,6 +105,8 @@ BAD: list[tuple[str, Any, int, str]] = [
         422,
         "cancel_after_s",
     ),
+    ("nested without end", b'{"model": "fast", "input": "x", "metadata": {"a": '
+     + b"[" * 100_000 + b"]" * 100_000 + b"}}", 400, "parse"),
     ("malformed JSON", b'{"model": "fast", ', 400, "parse"),
     ("not JSON at all", b"\xff\xfe", 400, "parse"),
     ("a list", b"[1, 2]", 422, ""),
@@ -207,6 +209,13 @@ async def test_the_same_key_and_body_name_the_same_response(api: Api, store: Mem
     assert first.json()["id"] == again.json()["id"] != other.json()["id"]
     assert again.status_code == 202
     assert len(await store.take(0, "w", 10, 0)) == 2
+
+
+async def test_the_same_key_and_body_may_come_over_another_door(api: Api) -> None:
+    body = {"model": "fast", "input": "hi"}
+    first = await api.post("/api/responses", body, Idempotency_Key="k1", Accept="text/event-stream")
+    again = await api.post("/api/responses", body, Idempotency_Key="k1")
+    assert (again.status_code, again.json()["id"]) == (202, first.json()["id"])
 
 
 async def test_the_same_key_with_another_body_is_422(api: Api) -> None:
