@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from django.db import InterfaceError, OperationalError, transaction
-from django.db.models import Case, F, TextField, Value, When
+from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
 from chatapp import audit
-from chatapp.middleware.threads import on_database_thread, write_turn
+from chatapp.middleware.threads import on_database_thread, transact
 from chatapp.models import Chat, Message, Response
 from relay import GenerationRequest, Outcome, Record, RecordUnavailable
 
@@ -41,7 +41,8 @@ class Records:
 
     async def finalize(self, outcome: Outcome) -> None:
         """Safe to repeat. Raises RecordUnavailable; then nothing was written."""
-        await _finalize(outcome)
+        with database_errors():
+            await transact(partial(write, outcome))
 
 
 @on_database_thread
@@ -53,22 +54,18 @@ def _load(response_id: str) -> Record:
     return Record(final=False, request=GenerationRequest.from_json(row.request))
 
 
-@on_database_thread
-def _finalize(outcome: Outcome) -> None:
-    with database_errors(), write_turn(), transaction.atomic():
-        write(outcome)
-
-
 def write(outcome: Outcome) -> bool:
     """The writes of one transaction. False when the row was final (or unknown) before."""
     snapshot = outcome.snapshot
-    rows = Response.objects.running().filter(pk=outcome.response_id)
-    columns = _columns(outcome)
-    if not rows.update(**columns):
+    # Locked, so that its chat cannot be deleted between this look and the writes below.
+    running = Response.objects.running().select_for_update().filter(pk=outcome.response_id)
+    row = running.only("user_id", "chat_id", "model", "erased_at").first()
+    if row is None:
         return False
-    # Not the whole row: its request and the fold just written may be a megabyte each.
-    kept = ("chat_id", "erased_at", "model", "user__username")
-    row = Response.objects.select_related("user").only(*kept).get(pk=outcome.response_id)
+    columns = _columns(outcome)
+    if row.erased_at is not None:
+        columns |= {"fold": "", "request": ""}
+    Response.objects.filter(pk=row.pk).update(**columns)
     if row.erased_at is None and row.chat_id is not None:
         text = plain(snapshot.text or snapshot.refusal)
         Message.objects.filter(response=row).update(text=text)
@@ -88,8 +85,7 @@ def _columns(outcome: Outcome) -> dict[str, Any]:
     return {
         "status": snapshot.status,
         "reason": snapshot.reason or "",
-        "fold": _unless_erased(Value(snapshot.to_json().decode())),
-        "request": _unless_erased(F("request")),
+        "fold": snapshot.to_json().decode(),
         "fold_seq": snapshot.seq,
         "fold_epoch": snapshot.epoch,
         "input_tokens": usage.input_tokens if usage else None,
@@ -104,12 +100,6 @@ def _columns(outcome: Outcome) -> dict[str, Any]:
         "first_token_at": _moment(timings.first_token_at),
         "ended_at": _moment(timings.ended_at) or timezone.now(),
     }
-
-
-def _unless_erased(content: Value | F) -> Case:
-    # Decided by the database: the chat may be deleted while this transaction waits for its turn.
-    erased = When(erased_at__isnull=False, then=Value(""))
-    return Case(erased, default=content, output_field=TextField())
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -8,10 +8,8 @@ stream borrows one only while it is authenticated.
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
 from contextvars import ContextVar
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, Self, TypeVar
@@ -21,14 +19,14 @@ from channels.db import database_sync_to_async
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
 from django.core.signals import request_started
-from django.db import close_old_connections, connection, connections
+from django.db import close_old_connections, connections, transaction
 from django.urls import set_script_prefix
 
+from chatapp.middleware.group_commit import GroupCommit, write_turn
 from chatapp.middleware.problems import PROBLEM_TYPE, problem_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-    from contextlib import AbstractContextManager
     from types import TracebackType
 
     from chatapp.middleware.asgi_types import Message, Receive, Scope, Send
@@ -66,16 +64,6 @@ class DatabaseThread(ThreadPoolExecutor):
             raise
 
 
-def write_turn() -> AbstractContextManager[object]:
-    """Enter before a transaction that writes: the threads of this process take turns by themselves.
-
-    SQLite has one writer and lets others wait in its busy handler, which sleeps 1, 2, 5 … 25 ms
-    between two looks while the lock has long been free. Other databases need no turns.
-    """
-    return _TURN if connection.vendor == "sqlite" else nullcontext()
-
-
-_TURN: Final = threading.Lock()
 _borrowed: Final[ContextVar[DatabaseThread | None]] = ContextVar("borrowed", default=None)
 
 
@@ -100,23 +88,45 @@ def on_database_thread(function: Callable[P, T]) -> Callable[P, Coroutine[Any, A
     return call
 
 
+async def transact(work: Callable[[], T]) -> T:
+    """Call `work` inside a transaction, together with what others write at this moment.
+
+    It may be called twice, and raises what it raised, or a DatabaseError of the commit.
+    """
+    writer = DatabaseThreads.writer
+    if writer is not None and writer.loop is asyncio.get_running_loop():
+        return await writer.run(work)
+    alone: T = await _transact_alone(work)
+    return alone
+
+
+@on_database_thread
+def _transact_alone(work: Callable[[], Any]) -> Any:
+    with write_turn(), transaction.atomic():
+        return work()
+
+
 class DatabaseThreads:
     """Threads that live as long as the process. `busy` counts borrowers per thread."""
 
     background: ClassVar[DatabaseThread | None] = None
     """For what runs outside requests, in order: jobs of the supervisor and the sweep."""
+    writer: ClassVar[GroupCommit | None] = None
+    """For what every question and every end writes."""
 
     def __init__(self, size: int = POOL_SIZE) -> None:
         self._executors = [DatabaseThread(f"database-{n}") for n in range(size)]
+        self._own: list[DatabaseThread] = []
         self.busy = [0] * size
 
     def __repr__(self) -> str:
         return f"<DatabaseThreads busy={self.busy}>"
 
     def start(self) -> None:
-        """This process serves: its background tasks get a thread of their own. Safe to repeat."""
-        if DatabaseThreads.background is None:
-            DatabaseThreads.background = DatabaseThread("database-background")
+        """This process serves: background tasks and writers get threads of their own."""
+        self._own = [DatabaseThread("database-background"), DatabaseThread("database-writer")]
+        DatabaseThreads.background = self._own[0]
+        DatabaseThreads.writer = GroupCommit(self._own[1])
 
     def lend(self) -> Loan:
         return Loan(self)
@@ -132,8 +142,8 @@ class DatabaseThreads:
     async def aclose(self) -> None:
         """Close every thread's connection and end the threads."""
         loop = asyncio.get_running_loop()
-        background, DatabaseThreads.background = DatabaseThreads.background, None
-        for executor in [*self._executors, *([background] if background else [])]:
+        DatabaseThreads.background = DatabaseThreads.writer = None
+        for executor in (*self._executors, *self._own):
             await loop.run_in_executor(executor, connections.close_all)
             executor.shutdown()
 

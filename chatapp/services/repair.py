@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from django.db import transaction
 from django.utils import timezone
 
 from chatapp import catalog, runtime
 from chatapp.finalize import Records, database_errors
-from chatapp.middleware.threads import on_database_thread, write_turn
+from chatapp.middleware.threads import on_database_thread, transact
 from chatapp.models import Response
 from chatapp.services import ends
 from chatapp.services.diagnosis import Repair, Row, Sightings, diagnose
@@ -147,14 +147,13 @@ async def _note_delivered() -> None:
     seqs = await asyncio.gather(*(runtime.store().delivered(pk) for pk, _ in rows))
     more = [(pk, seq) for (pk, before), seq in zip(rows, seqs, strict=True) if seq > before]
     if more:
-        await _write_delivered(more)
+        with database_errors():
+            await transact(partial(_write_delivered, more))
 
 
-@on_database_thread
 def _write_delivered(seqs: Sequence[tuple[str, int]]) -> None:
-    with database_errors(), write_turn(), transaction.atomic():
-        for pk, seq in seqs:
-            Response.objects.filter(pk=pk, delivered_seq__lt=seq).update(delivered_seq=seq)
+    for pk, seq in seqs:
+        Response.objects.filter(pk=pk, delivered_seq__lt=seq).update(delivered_seq=seq)
 
 
 @on_database_thread

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -13,7 +14,7 @@ from django.utils import timezone
 
 from chatapp import audit, runtime
 from chatapp.finalize import database_errors, plain
-from chatapp.middleware.threads import on_database_thread, write_turn
+from chatapp.middleware.threads import on_database_thread, transact
 from chatapp.models import Chat, Message, Response, User
 from chatapp.services.ends import rfc3339
 from chatapp.services.errors import ChatBusy, KeyReused, LimitReached, NotRetryable
@@ -47,18 +48,21 @@ class Written:
     """The person's message, in a chat."""
 
 
-@on_database_thread
-def write(draft: Draft) -> Written:
+async def write(draft: Draft) -> Written:
     """Store the question, or find the row of an earlier one with the same key or the same retry.
 
     Raises KeyReused, ChatBusy, LimitReached, NotRetryable, RecordUnavailable.
     """
-    with database_errors(), write_turn():
-        try:
-            return _write(draft)
-        except IntegrityError:
-            # Somebody else's insert came between our look and ours; now it is there to be found.
-            return _write(draft)
+    with database_errors():
+        return await transact(partial(write_or_find, draft))
+
+
+def write_or_find(draft: Draft) -> Written:
+    try:
+        return _write(draft)
+    except IntegrityError:
+        # Somebody else's insert came between our look and ours; now it is there to be found.
+        return _write(draft)
 
 
 @on_database_thread

@@ -11,7 +11,6 @@ from django.test import AsyncClient, Client
 from django.urls import path
 
 if TYPE_CHECKING:
-
     from django.http import HttpRequest
 
     from chatapp.models import User
