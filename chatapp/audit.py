@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
 
-from chatapp.models import AuditEvent, Response
+from chatapp.models import AuditEvent, Response, insert
 
 if TYPE_CHECKING:
     from relay import Snapshot
@@ -45,7 +45,7 @@ def erased(response: Response, *, actor: str) -> None:
 def _write(
     action: str, response: Response, *, actor: str, status: str, detail: dict[str, Any]
 ) -> None:
-    AuditEvent.objects.create(
+    event = AuditEvent(
         at=timezone.now(),
         actor=actor,
         action=action,
@@ -55,3 +55,4 @@ def _write(
         status=status,
         detail={key: value for key, value in detail.items() if value is not None},
     )
+    insert(event)

@@ -18,7 +18,7 @@ from asgiref.sync import AsyncToSync, ThreadSensitiveContext
 from channels.db import database_sync_to_async
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
-from django.core.signals import request_started
+from django.core.signals import request_finished, request_started
 from django.db import close_old_connections, connections, transaction
 from django.urls import set_script_prefix
 
@@ -124,6 +124,10 @@ class DatabaseThreads:
 
     def start(self) -> None:
         """This process serves: background tasks and writers get threads of their own."""
+        # Connections are looked after by their threads. The loop's thread has none, and looking for
+        # them there at both ends of every request costs 0.1 ms.
+        request_started.disconnect(close_old_connections)
+        request_finished.disconnect(close_old_connections)
         self._own = [DatabaseThread("database-background"), DatabaseThread("database-writer")]
         DatabaseThreads.background = self._own[0]
         DatabaseThreads.writer = GroupCommit(self._own[1])

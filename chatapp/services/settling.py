@@ -9,7 +9,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from chatapp import catalog, runtime
-from chatapp.finalize import Records
+from chatapp.finalize import Records, just_asked
 from relay import GenerationRequest, LogGone, StoreUnavailable, conclude
 
 if TYPE_CHECKING:
@@ -22,16 +22,17 @@ logger = logging.getLogger(__name__)
 
 async def submit(response: Response) -> None:
     """Make log and job of a queued row, or find them there. Raises StoreUnavailable."""
+    request = GenerationRequest.from_json(response.request)
     model = catalog.models().get(response.model)
-    await runtime.store().create(
-        GenerationRequest.from_json(response.request),
-        # A model that was taken out of the file meanwhile: the worker says so in the log.
-        upstream_model=model.upstream_model if model else response.model,
-    )
+    # A model that was taken out of the file meanwhile: the worker says so in the log.
+    upstream_model = model.upstream_model if model else response.model
+    await runtime.store().create(request, upstream_model=upstream_model)
 
 
 async def submit_or_leave_to_sweep(response: Response) -> None:
     """The row is committed, so the answer will come: a store that is away now delays it."""
+    if runtime.current().supervisor is not None:
+        just_asked.put(GenerationRequest.from_json(response.request))
     try:
         await submit(response)
     except StoreUnavailable as exc:

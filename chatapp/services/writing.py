@@ -15,7 +15,7 @@ from django.utils import timezone
 from chatapp import audit, runtime
 from chatapp.finalize import database_errors, plain
 from chatapp.middleware.threads import on_database_thread, transact
-from chatapp.models import Chat, Message, Response, User
+from chatapp.models import Chat, Message, Response, User, insert
 from chatapp.services.ends import rfc3339
 from chatapp.services.errors import ChatBusy, KeyReused, LimitReached, NotRetryable
 from relay import GenerationRequest, new_response_id
@@ -85,7 +85,7 @@ def _write(draft: Draft) -> Written:
     if draft.chat is not None:
         message = _continue_chat(draft, draft.chat, response)
     else:
-        response.save(force_insert=True)
+        insert(response)
     detail: dict[str, Any] = {
         "chat": str(draft.chat.pk) if draft.chat else None,
         "retry_of": draft.retry_of.pk if draft.retry_of else None,
@@ -179,7 +179,7 @@ def _continue_chat(draft: Draft, chat: Chat, response: Response) -> Message | No
     last = Message.objects.filter(chat=chat).aggregate(last=Max("position"))["last"] or 0
     if draft.retry_of is not None:
         _require_last(draft.retry_of, last)
-    response.save(force_insert=True)
+    insert(response)
     turns = [Message(chat=chat, role=Message.Role.ASSISTANT, position=last + 1, response=response)]
     if draft.text is not None:
         text = plain(draft.text)

@@ -20,10 +20,10 @@ from relay.errors import Fenced
 from relay.metrics import COUNTERS
 from relay.store import Appended, Batch, Lease, Reply, Store
 
-BUSY_FROM: Final = 0.35
-BUSY_FULL: Final = 0.65
-"""Shares of one core this thread used of late between which the window opens. The store and the
-kernel take their part of the machine too, so the thread itself rarely gets past 0.75."""
+BUSY_FROM: Final = 0.25
+BUSY_FULL: Final = 0.5
+"""Shares of one core this thread used of late between which the window opens. Where store and
+kernel share its core the thread rarely gets past 0.8."""
 GAUGE_S: Final = 0.2
 RETRY_S: Final = (0.05, 1.0)
 """First and longest pause before a batch of unknown outcome is sent again."""
@@ -244,14 +244,17 @@ class Committer:
     async def run(self) -> None:
         """Until cancelled. What is on its way then is found in the log by whoever takes over."""
         loop = asyncio.get_running_loop()
+        flushed_s = 0.0
         while True:
             if not self._dirty:
                 self._waiter = loop.create_future()
                 await self._waiter
-            window_s = self._gauge.window_s()
-            if window_s > 0.001 and not self._urgent:
-                await asyncio.sleep(window_s)
+            # From flush to flush: a pipeline that takes long has been a window already.
+            wait_s = flushed_s + self._gauge.window_s() - loop.time()
+            if wait_s > 0.001 and not self._urgent:
+                await asyncio.sleep(wait_s)
             self._urgent = False
+            flushed_s = loop.time()
             writers, self._dirty = self._dirty, []
             await self._flush(writers)
 

@@ -38,6 +38,7 @@ class Hub:
         self._watches: dict[str, Watch] = {}
         self._viewers: set[Viewer] = set()
         self._subscription: Subscription | None = None
+        self._subscribing = asyncio.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._on_stop: list[Callable[[str, str], None]] = []
         self._gone: list[tuple[str, str, int]] = []
@@ -134,9 +135,11 @@ class Hub:
 
     # -- messages -------------------------------------------------------------------------------
     async def _subscribed(self) -> Subscription:
-        if self._subscription is None:
-            self._subscription = await self.store.subscribe(self._shards)
-        return self._subscription
+        # One, however many ask at once: messages of a second one would be heard by nobody.
+        async with self._subscribing:
+            if self._subscription is None:
+                self._subscription = await self.store.subscribe(self._shards)
+            return self._subscription
 
     async def _listen(self) -> None:
         subscription = await self._subscribed()
