@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, IntegrityError, connection, transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,8 +43,8 @@ class GroupCommit:
     async def run(self, work: Callable[[], T]) -> T:
         """Call `work` on the thread, inside a transaction; returns when that is committed.
 
-        Raises what `work` raises; then nothing of it was written. Safe only for work that may be
-        called twice.
+        Raises what `work` raises; then nothing of it was written. It is called again after an
+        IntegrityError, once, and after a commit that failed.
         """
         done: asyncio.Future[T] = self.loop.create_future()
         self._queue.append((work, done))
@@ -97,7 +97,12 @@ _TURN: Final = threading.Lock()
 
 def _outcome(work: Callable[[], Any]) -> Any:
     try:
-        with transaction.atomic():
-            return work()
+        try:
+            with transaction.atomic():
+                return work()
+        except IntegrityError:
+            # Somebody else's row came between a look and a write of this work: it looks again.
+            with transaction.atomic():
+                return work()
     except Exception as error:  # noqa: BLE001 - handed to whoever waits for it
         return error

@@ -19,10 +19,10 @@ from channels.db import database_sync_to_async
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
 from django.core.signals import request_finished, request_started
-from django.db import close_old_connections, connections, transaction
+from django.db import close_old_connections, connections
 from django.urls import set_script_prefix
 
-from chatapp.middleware.group_commit import GroupCommit, write_turn
+from chatapp.middleware.group_commit import GroupCommit, commit
 from chatapp.middleware.problems import PROBLEM_TYPE, problem_body
 
 if TYPE_CHECKING:
@@ -102,8 +102,10 @@ async def transact(work: Callable[[], T]) -> T:
 
 @on_database_thread
 def _transact_alone(work: Callable[[], Any]) -> Any:
-    with write_turn(), transaction.atomic():
-        return work()
+    (outcome,) = commit([work])
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
 
 
 class DatabaseThreads:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, Final
 
 import msgspec
-from django.db import IntegrityError, transaction
 from django.db.models import Max
 from django.utils import timezone
 
@@ -57,14 +56,6 @@ async def write(draft: Draft) -> Written:
         return await transact(partial(write_or_find, draft))
 
 
-def write_or_find(draft: Draft) -> Written:
-    try:
-        return _write(draft)
-    except IntegrityError:
-        # Somebody else's insert came between our look and ours; now it is there to be found.
-        return _write(draft)
-
-
 @on_database_thread
 def find_repeat(draft: Draft) -> Written | None:
     """The row of an earlier request with this key. Raises KeyReused, RecordUnavailable."""
@@ -72,8 +63,8 @@ def find_repeat(draft: Draft) -> Written | None:
         return _repeat(draft, _keyed(draft))
 
 
-@transaction.atomic
-def _write(draft: Draft) -> Written:
+def write_or_find(draft: Draft) -> Written:
+    """In a transaction; again if somebody else's insert came between its look and its own."""
     keyed = _keyed(draft)
     if (found := _repeat(draft, keyed)) is not None:
         return found

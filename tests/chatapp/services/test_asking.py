@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +15,7 @@ from django.utils import timezone
 
 from chatapp import services
 from chatapp.finalize import Records
+from chatapp.middleware.group_commit import commit
 from chatapp.models import AuditEvent, Chat, Message, Response, User
 from chatapp.services import ChatBusy, NotRetryable, Question
 from chatapp.services.writing import Draft, write_or_find
@@ -55,7 +57,7 @@ async def test_creating_leaves_an_audit_entry_without_content(
 def test_a_question_costs_three_queries(user: User) -> None:
     draft = Draft(user=user, request=_request(), request_hash="0" * 64)
     with CaptureQueriesContext(connection) as queries:
-        write_or_find(draft)
+        commit([partial(write_or_find, draft)])
     statements = [query["sql"].split()[0] for query in queries]
     # How many answers this person has running, the row, the audit entry.
     assert statements == ["BEGIN", "SELECT", "INSERT", "INSERT", "COMMIT"]
