@@ -10,9 +10,9 @@ Merging happens in `take`, once, because joining on arrival would copy a growing
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from relay.events import (
@@ -40,8 +40,7 @@ _DELTAS: Final = frozenset({TextDelta, ReasoningDelta, RefusalDelta, ToolCallDel
 _CONTENT: Final = frozenset(CONTENT)
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Struct, frozen=True, gc=False):
     events: list[bytes]
     """Numbered from `next_seq` on, each one line of JSON."""
     has_content: bool

@@ -7,12 +7,15 @@ is known about whether it happened, and every call may be repeated.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator
 
     from relay.request import GenerationRequest
 
@@ -84,8 +87,7 @@ class Appended(StrEnum):
     """Content past max_log_bytes, or the store is out of memory: nothing was added."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True, gc=False):
     """Answer to append, close and renew."""
 
     outcome: Appended
@@ -95,8 +97,7 @@ class Reply:
     """Only renew judges it (PROTOCOL 7)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True, gc=False):
     """Numbered events of one response, in order, each one line of JSON."""
 
     lease: Lease
@@ -116,16 +117,14 @@ class Cancelled(StrEnum):
     """No log."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tail:
+class Tail(Struct, frozen=True, gc=False):
     epoch: int
     """Of the last entry."""
     seq: int
     ended: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True, gc=False):
     """A stretch of one log, with the tail as of the same moment."""
 
     first_seq: int
@@ -137,8 +136,7 @@ class Page:
     """False: the cursor asked for names no entry of this log (PROTOCOL 4); `events` is empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(Struct, frozen=True, gc=False):
     response_id: str
     epoch: int
     first_seq: int
