@@ -21,7 +21,7 @@ from django.urls import re_path  # noqa: E402
 
 from chatapp import checks, finalize, runtime, services  # noqa: E402
 from chatapp.auth import LiveCredentials  # noqa: E402
-from chatapp.middleware.threads import DatabaseThreads, SiteHandler  # noqa: E402
+from chatapp.middleware.threads import ApiHandler, DatabaseThreads, SiteHandler  # noqa: E402
 from chatapp.streams import Streams  # noqa: E402
 
 if TYPE_CHECKING:
@@ -66,10 +66,12 @@ class Application:
     def __init__(self) -> None:
         self._threads = threads = DatabaseThreads()
         self._checked = False
-        site = SiteHandler(threads, max_body_bytes=settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+        max_body_bytes = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        site = SiteHandler(threads, max_body_bytes=max_body_bytes)
+        api = ApiHandler(threads, max_body_bytes=max_body_bytes)
         self.live = LiveCredentials(threads)
-        streams = Streams(site, threads, self.live)
-        self._http: Any = ProtocolTypeRouter({"http": URLRouter(_routes(streams, site))})
+        streams = Streams(api, threads, self.live)
+        self._http: Any = ProtocolTypeRouter({"http": URLRouter(_routes(streams, api, site))})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -117,13 +119,14 @@ class Application:
         await self._threads.aclose()
 
 
-def _routes(streams: Streams, site: App) -> list[Any]:
+def _routes(streams: Streams, api: App, site: App) -> list[Any]:
     # Django's re_path is typed for views; Channels takes ASGI applications.
     route: Any = re_path
     return [
         route(r"^api/responses/(?P<response_id>[^/]+)/events$", streams.events),
         route(r"^api/responses$", streams.ask),
         route(r"^api/chats/[^/]+/messages$", streams.ask),
+        route(r"^api/", api),
         route(r"", site),
     ]
 

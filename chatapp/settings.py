@@ -196,6 +196,11 @@ MIDDLEWARE = [
     "chatapp.middleware.on_loop.Frames",
     "allauth.account.middleware.AccountMiddleware",
 ]
+API_MIDDLEWARE = [
+    "chatapp.middleware.problems.Problems",
+    "chatapp.middleware.on_loop.Security",
+    "chatapp.middleware.on_loop.Common",
+]
 ROOT_URLCONF = "chatapp.urls"
 ASGI_APPLICATION = "chatapp.asgi.application"
 TEMPLATES = [

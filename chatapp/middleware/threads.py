@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, Self, TypeVar
 
 from asgiref.sync import AsyncToSync, ThreadSensitiveContext
 from channels.db import database_sync_to_async
+from django.conf import settings
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
+from django.core.handlers.exception import convert_exception_to_response
 from django.core.signals import request_finished, request_started
 from django.db import close_old_connections, connections
 from django.urls import set_script_prefix
+from django.utils.module_loading import import_string
 
 from chatapp.middleware.group_commit import GroupCommit, commit
 from chatapp.middleware.problems import PROBLEM_TYPE, problem_body
@@ -218,6 +221,24 @@ class SiteHandler(ASGIHandler):
             # Sends `request_finished`. What both signals are for, fresh connections, is done where
             # connections are used: DatabaseThread.
             response.close()
+
+
+class ApiHandler(SiteHandler):
+    """The same for /api/, through `settings.API_MIDDLEWARE`.
+
+    The API knows its callers by itself (auth/identify.py, CSRF included) and answers JSON: what
+    serves pages there (sessions, messages, static files …) would be a fifth of Django's part.
+    """
+
+    def load_middleware(self, is_async: bool = False) -> None:
+        self._view_middleware: list[Any] = []
+        self._template_response_middleware: list[Any] = []
+        self._exception_middleware: list[Any] = []
+        view: Any = getattr(self, "_get_response_async")  # noqa: B009 - Django's stubs do not know it
+        handler = convert_exception_to_response(view)
+        for name in reversed(settings.API_MIDDLEWARE):
+            handler = convert_exception_to_response(import_string(name)(handler))
+        self._middleware_chain = handler
 
 
 class Body:
