@@ -20,8 +20,8 @@ from relay.errors import Fenced
 from relay.metrics import COUNTERS
 from relay.store import Appended, Batch, Lease, Reply, Store
 
-BUSY_FROM: Final = 0.25
-BUSY_FULL: Final = 0.5
+BUSY_FROM: Final = 0.3
+BUSY_FULL: Final = 0.55
 """Shares of one core this thread used of late between which the window opens. Where store and
 kernel share its core the thread rarely gets past 0.8."""
 GAUGE_S: Final = 0.2
