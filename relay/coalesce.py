@@ -59,6 +59,10 @@ class Coalescer:
     def __repr__(self) -> str:
         return f"<Coalescer {len(self._queue) - self._start} unsent>"
 
+    def __len__(self) -> int:
+        """Events that wait, before merging."""
+        return len(self._queue) - self._start
+
     @property
     def pending(self) -> bool:
         """Whether `take` would return events."""

@@ -29,6 +29,11 @@ RETRY_S: Final = (0.05, 1.0)
 """First and longest pause before a batch of unknown outcome is sent again."""
 
 
+MAX_UNSENT: Final = 4096
+"""Events that may wait to be sent: a fast upstream is read no faster than the store takes it, so a
+store that is away costs memory for a minute of tokens and not for a whole answer."""
+
+
 class Owner(Protocol):
     """The generation that a writer writes for. All calls are synchronous and must not raise."""
 
@@ -92,6 +97,11 @@ class Writer:
         self._unsent.add(events)
         if not self._in_flight:
             self._committer.mark(self, urgent=first)
+
+    @property
+    def behind(self) -> bool:
+        """So much is unsent that the upstream should not be read on before it is."""
+        return len(self._unsent) > MAX_UNSENT
 
     def refuse(self) -> None:
         """Take no more: the generation is over, what was added before is still written."""

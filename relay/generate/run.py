@@ -158,6 +158,8 @@ class Generation:
             try:
                 async for events in call:
                     self.writer.add(events)
+                    if self.writer.behind:
+                        await self.writer.drained()
             except asyncio.CancelledError:
                 self.writer.add(call.abandon())
                 raise

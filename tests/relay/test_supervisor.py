@@ -155,6 +155,34 @@ async def test_our_own_mistake_is_told_as_internal(
     assert "crashed" in caplog.text
 
 
+async def test_an_upstream_faster_than_the_store_is_not_read_ahead_of_it(
+    store: Store, hub: Hub, config: RelayConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(store, hub, config, PuppetUpstream(), MemoryRecords(), None)  # type: ignore[arg-type]
+    stage.supervisor = stage.another("slow store")
+    stage.supervisor.start()
+    rid, call = await stage.asked()
+    gate = asyncio.Event()
+    append = store.append
+
+    async def held(batches):
+        await gate.wait()
+        return await append(batches)
+
+    monkeypatch.setattr(store, "append", held)
+    for i in range(100):
+        call.send(*[ev.TextDelta(delta=f"{i}.{n} ") for n in range(100)])
+    call.end()
+    await wait_until(lambda: call.read > 40, "the upstream to be read")
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert call.read < 60, "about MAX_UNSENT events, then it waits"
+    gate.set()
+    snapshot = (await stage.outcome(rid)).snapshot
+    assert len(snapshot.text.split()) == 10_000
+    await stage.supervisor.aclose()
+
+
 async def test_a_stop_in_mid_text_closes_the_upstream_first_and_keeps_the_text(
     stage: Stage,
 ) -> None:
