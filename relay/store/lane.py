@@ -80,6 +80,7 @@ class Lane:
                 await self._round_trip(batch)
             except (RedisError, OSError, TimeoutError) as error:
                 await self._drop_connection()
+                self.answered_s = -math.inf
                 failure = StoreUnavailable(f"the store did not answer: {str(error) or 'time-out'}")
                 for _, future in batch:
                     if not future.done():

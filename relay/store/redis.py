@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from relay.store.scripts import Script
 
 PING_S: Final = 1.0
-FRESH_S: Final = 0.25
+FRESH_S: Final = 0.02
 DAY_MS: Final = 86_400_000
 
 

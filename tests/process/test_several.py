@@ -30,9 +30,10 @@ async def follow(client: httpx.AsyncClient, rid: str, reader: Reader) -> None:
             reader.feed(chunk)
 
 
-async def test_start_here_follow_there_stop_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize("server", ["uvicorn", "daphne"])
+async def test_start_here_follow_there_stop_there(tmp_path: Path, server: str) -> None:
     async with (
-        Site(tmp_path, webs=2, workers=2) as site,
+        Site(tmp_path, webs=2, workers=2, server=server) as site,
         site.client(0) as here,
         site.client(1) as there,
     ):
