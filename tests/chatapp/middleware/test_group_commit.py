@@ -10,7 +10,6 @@ import pytest
 from django.db import OperationalError, connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
 
-from chatapp.middleware import group_commit
 from chatapp.middleware.group_commit import GroupCommit, commit
 from chatapp.middleware.threads import DatabaseThread
 from chatapp.models import User
@@ -62,14 +61,14 @@ def test_a_commit_that_fails_is_repeated_one_by_one(monkeypatch: pytest.MonkeyPa
             self._real = real()
             self._real.__enter__()
             if depth == 1:
-                monkeypatch.setattr(group_commit.transaction, "atomic", real)
+                monkeypatch.setattr(transaction, "atomic", real)
 
         def __exit__(self, *exc: Any) -> None:
             error = OperationalError("the server closed the connection")
             self._real.__exit__(OperationalError, error, None)
             raise error
 
-    monkeypatch.setattr(group_commit.transaction, "atomic", Failing)
+    monkeypatch.setattr(transaction, "atomic", Failing)
     assert commit([make("ann"), make("bob")]) == ["ann", "bob"]
     assert names() == {"ann", "bob"}
 
