@@ -18,6 +18,7 @@ from urllib.parse import parse_qs
 
 from django.conf import settings
 from django.http import parse_cookie
+from django.http.request import split_domain_port, validate_host
 
 import relay
 from chatapp import runtime
@@ -84,6 +85,7 @@ class Streams:
             await self._django(scope, receive, send)
             return
         try:
+            check_host(scope)
             wish = read_wish(scope, scope["url_route"]["kwargs"]["response_id"])
             principal = await self._threads.run(admit, scope, wish.response_id)
             view = await self._open(wish, principal)
@@ -154,8 +156,19 @@ class Streams:
             raise Problem(
                 429, f"This answer already has {limit} viewers.", **{"Retry-After": "15"}
             ) from exc
-        except (StoreUnavailable, RecordUnavailable) as exc:
+        except StoreUnavailable as exc:
+            if (final := await self._final(wish.response_id)) is not None:
+                return final  # the record needs no store
             raise _away() from exc
+        except RecordUnavailable as exc:
+            raise _away() from exc
+
+    async def _final(self, response_id: str) -> Response | None:
+        try:
+            row = await self._threads.run(_row, response_id)
+        except RecordUnavailable:
+            return None
+        return row if row.is_final else None
 
     async def _follow(self, wish: Wish, viewer: str, *, wait: bool) -> View:
         return await relay.follow(
@@ -237,7 +250,14 @@ class Answer:
 def header(scope: Scope, name: bytes) -> str:
     """The value of a header; "" when it was not sent."""
     values: list[bytes] = [value for key, value in scope["headers"] if key == name]
-    return values[0].decode("latin-1") if values else ""
+    return values[0].decode("latin-1").strip() if values else ""
+
+
+def check_host(scope: Scope) -> None:
+    """As Django does for every other address. Raises Problem 400."""
+    domain, _ = split_domain_port(header(scope, b"host"))
+    if not (domain and validate_host(domain, settings.ALLOWED_HOSTS)):
+        raise Problem(400, "This server does not answer to that host name.")
 
 
 def wants_events(accept: str) -> bool:

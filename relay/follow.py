@@ -28,6 +28,7 @@ MAX_BUFFER_BYTES: Final = 256 * 1024
 PING: Final = b": ping\n"
 """One newline: after an `id:` a blank line would make some clients dispatch an empty event."""
 RETRY: Final = b"retry: 2000\n"
+JOIN_WAIT_S: Final = 0.02
 STORE_WAIT_S: Final = 0.5
 """Pause before the log is read again when the store does not answer."""
 
@@ -188,6 +189,9 @@ class View:
             await asyncio.sleep(self._hub.config.check_s)
             return
         self._take(page)
+        if not page.events and not self._live and not self._wants_snapshot:
+            # At the tail, and the hub is not there yet: it reads on by itself, we must not spin.
+            await asyncio.sleep(JOIN_WAIT_S)
 
     def _take(self, page: Page) -> None:
         self._waits_for_log = False
@@ -196,6 +200,8 @@ class View:
             return
         if page.events:
             self._append(page)
+        elif not self.epoch and self.seq:
+            self.epoch = page.tail.epoch  # a cursor without epoch that names the tail is trusted
         if not self._finished and self.seq >= page.tail.seq:
             self._join()
 

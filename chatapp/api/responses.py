@@ -7,7 +7,9 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest, HttpResponse
+from django.http.multipartparser import MultiPartParserError
 from django.shortcuts import aget_object_or_404
 from django.urls import reverse
 from ninja import Router
@@ -150,11 +152,14 @@ def check_viewer(viewer: str) -> str:
 def leaving_viewer(request: HttpRequest) -> str | None:
     """From a JSON body or a form: a beacon can send either, but no header of its own."""
     if request.content_type in ("application/x-www-form-urlencoded", "multipart/form-data"):
-        viewer = request.POST.get("viewer")
+        try:
+            viewer = request.POST.get("viewer")
+        except (MultiPartParserError, SuspiciousOperation) as exc:
+            raise HttpError(400, "The form cannot be read.") from exc
     else:
         try:
             body = json.loads(request.body or b"{}")
-        except ValueError as exc:
+        except (ValueError, RecursionError) as exc:
             raise HttpError(400, "The body is not valid JSON.") from exc
         viewer = body.get("viewer") if isinstance(body, dict) else body
     if viewer is not None and not isinstance(viewer, str):

@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from chatapp.services import limits
 from relay import Disconnect
 
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0, le=7 * 86_400, allow_inf_nan=False)]
+"""A week at most: longer than any log lives while nobody has acknowledged its end."""
 
 
 class Strict(BaseModel):

@@ -57,6 +57,7 @@ async def create_response(
     """
     model = limits.require_model(question.model)
     limits.check_messages(question.messages, question.instructions)
+    limits.check_encodable(question.stop, question.tools, question.metadata)
     request = _request(
         model.name,
         limits.policy(question.on_disconnect, watching=watching),

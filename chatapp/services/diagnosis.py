@@ -102,6 +102,9 @@ def _without_log(row: Row, now: datetime, seen: Sightings, *, first: bool) -> li
     if row.status == Status.IN_PROGRESS:
         # It was seen running: asking again could show a person a second answer (law 11).
         return [Repair.GIVE_UP] if now - since >= LOG_LOST else []
+    if now >= row.created_at + timedelta(seconds=row.total_s) + 2 * LOG_LATE:
+        # Its log was to be made again and again and never came to be: it must end all the same.
+        return [Repair.GIVE_UP]
     if not first and now - row.created_at < LOG_LATE:
         return []
     return [Repair.REMAKE, Repair.STOP] if row.stop_wished else [Repair.REMAKE]

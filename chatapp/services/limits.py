@@ -54,6 +54,12 @@ def check_messages(messages: Sequence[dict[str, Any]], instructions: str | None)
     _check_size(size + _bytes(instructions or ""))
 
 
+def check_encodable(*values: Any) -> None:
+    """Raises BadInput for a text that is not one: half of a surrogate pair, anywhere inside."""
+    for value in values:
+        _bytes(value)
+
+
 def _says_something(message: dict[str, Any]) -> bool:
     content = message.get("content") or message.get("output")
     return bool(content.strip() if isinstance(content, str) else content)

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from relay.store.scripts import Script
 
 PING_S: Final = 1.0
+LONGEST_S: Final = 366 * 86_400.0
+"""A timer for longer is never; Lua would print its milliseconds as 1e+14."""
 FRESH_S: Final = 0.02
 DAY_MS: Final = 86_400_000
 
@@ -54,7 +56,7 @@ def _command(script: Script, key_names: Sequence[str], args: Command) -> Command
 
 
 def _ms(seconds: float | None) -> int:
-    return -1 if seconds is None else round(seconds * 1000)
+    return -1 if seconds is None else round(min(seconds, LONGEST_S) * 1000)
 
 
 class RedisStore:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -247,3 +248,45 @@ async def test_waiting_for_an_end_ends_with_it(scribe: Scribe, hub: Hub) -> None
     await scribe.end(End.cancelled("user"))
     assert await waiting
     assert await wait_ended(hub, scribe.rid, 0.05)
+
+
+async def test_a_cursor_without_epoch_at_a_silent_tail_waits_and_gets_exactly_the_rest(
+    scribe: Scribe, hub: Hub, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It spun on empty pages beside another viewer, and alone was given a snapshot (PROTOCOL
+    4.1)."""
+    await scribe.begin()
+    await scribe.say("one ")
+    beside, alone = Reader(), Reader(seqs=[1, 2, 3], text="one ")
+    for others in (0, 1):
+        reader = alone if not others else Reader(seqs=[1, 2, 3], text="one ")
+        reads = 0
+        read = store.read
+
+        async def counted(*args, read=read, **kwargs):
+            nonlocal reads
+            reads += 1
+            return await read(*args, **kwargs)
+
+        if others:
+            watching = asyncio.create_task(beside.read(await follow(hub, scribe.rid)))
+            await wait_until(lambda: beside.cursor == 3, "another viewer to be live")
+        monkeypatch.setattr(store, "read", counted)
+        view = await follow(hub, scribe.rid, after=3)
+        reading = asyncio.create_task(reader.read(view))
+        await wait_until(partial(getattr, view, "_live"), "the viewer to be live")
+        monkeypatch.setattr(store, "read", read)
+        assert reads <= 2
+        if not others:
+            await hub._look()  # the tails must be found where they were left
+            await asyncio.sleep(0)
+            assert reader.snapshots == 0
+            await view.aclose()
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+    await scribe.say("two")
+    await scribe.end()
+    await reading
+    await watching
+    reader.check_whole("one two")
+    assert reader.snapshots == beside.snapshots == 0

@@ -6,6 +6,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import OperationalError, ProgrammingError
 
 from chatapp.auth import make_key
 from chatapp.models import User
@@ -24,8 +25,14 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        user = self._user(options["user"], create=options["create_user"])
-        self.stdout.write(make_key(user, options["name"]))
+        try:
+            user = self._user(options["user"], create=options["create_user"])
+            self.stdout.write(make_key(user, options["name"]))
+        except (OperationalError, ProgrammingError) as exc:
+            raise CommandError(
+                f"The database is not ready ({exc}). `make run` or `manage.py migrate` makes its "
+                "tables; DATABASE_URL says which database is meant. No key was made."
+            ) from exc
 
     def _user(self, username: str, *, create: bool) -> User:
         user = User.objects.filter(username=username).first()

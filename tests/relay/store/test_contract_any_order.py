@@ -186,6 +186,8 @@ class Player:
 
     async def _retire(self) -> Any:
         await self.ground.store.retire(self.response_id)
+        # An epoch is at least the time in ms: two histories within one may not be told apart.
+        await self.ground.pass_s(0.002)
 
     async def _attend(self, viewer: str) -> Any:
         return await self.ground.store.attend(self.response_id, viewer)
