@@ -296,6 +296,40 @@ async def test_after_the_log_is_gone_the_record_answers(
     assert reply.status_code == 204
 
 
+async def test_the_record_of_a_final_answer_needs_no_store(
+    api: Api, site: Site, store: MemoryStore, bearer: str
+) -> None:
+    rid = await api.ask()
+    scribe = await scribe_of(store, rid)
+    await scribe.say("kept")
+    await scribe.end()
+    await Records().finalize(await conclude(store, rid))
+    store.faults.unreachable = True
+    reply = await site.whole("GET", f"/api/responses/{rid}/events", authorization=bearer)
+    assert [event.type for event in reply.events] == ["snapshot", "ended"]
+    store.faults.unreachable = False
+
+
+async def test_blanks_around_a_cursor_are_no_part_of_it(
+    api: Api, site: Site, store: MemoryStore, bearer: str
+) -> None:
+    rid = await api.ask()
+    scribe = await scribe_of(store, rid)
+    await scribe.end()
+    url = f"/api/responses/{rid}/events"
+    reply = await site.whole("GET", url, authorization=bearer, last_event_id=f"{scribe.seq} ")
+    assert reply.status_code == 204
+
+
+async def test_a_host_that_is_not_ours_gets_no_stream(
+    api: Api, site: Site, bearer: str, settings: Any
+) -> None:
+    rid = await api.ask()
+    settings.ALLOWED_HOSTS = ["localhost"]
+    url = f"/api/responses/{rid}/events"
+    is_problem(await site.whole("GET", url, authorization=bearer, host="evil.example"), 400)
+
+
 async def test_a_log_retired_in_mid_stream_is_followed_by_the_record(
     api: Api, site: Site, store: MemoryStore, bearer: str
 ) -> None:

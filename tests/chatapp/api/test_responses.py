@@ -387,3 +387,29 @@ async def test_our_own_mistake_is_a_problem_without_details(
     reply = await api.post("/api/responses", {"model": "fast", "input": "hi"})
     assert "secret" not in json.dumps(is_problem(reply, 500))
     assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"on_disconnect": {"cancel_after_s": 1e308}},
+        {"on_disconnect": {"leave_after_s": 1e12}},
+        {"metadata": {"a\ud800": "x"}},
+        {"stop": ["\ud800"]},
+        {"tools": [{"type": "function", "function": {"name": "\ud800"}}]},
+    ],
+    ids=["endless-patience", "endless-leave", "metadata", "stop", "tools"],
+)
+async def test_what_could_not_be_stored_is_refused_before_anything_is(
+    api: Api, more: dict[str, Any]
+) -> None:
+    """The first left a row that nothing could end, the others a traceback."""
+    reply = await api.post("/api/responses", {"model": "fast", "input": "hi", **more})
+    is_problem(reply, 422)
+    assert not await Response.objects.aexists()
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 100_000, b"\xff"], ids=len)
+async def test_a_leave_that_cannot_be_read_is_a_problem(api: Api, body: bytes) -> None:
+    rid = await api.ask()
+    is_problem(await api.post(f"/api/responses/{rid}/leave", body), 400)
