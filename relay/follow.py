@@ -268,14 +268,14 @@ async def follow(
     watch = await hub.enter(response_id)
     view = View(hub, watch, viewer=viewer, after=after or 0, epoch=epoch or 0)
     try:
-        attended = asyncio.ensure_future(hub.store.attend(response_id, viewer)) if viewer else None
-        page = await hub.store.read(response_id, after=view.seq, epoch=view.epoch or None)
-        if attended is not None:
-            limit = hub.config.max_viewers_per_response
-            present = await attended
-            if limit and present > limit:
-                await hub.store.leave(response_id, viewer)
-                raise ViewersFull(response_id)
+        page, present = await asyncio.gather(
+            hub.store.read(response_id, after=view.seq, epoch=view.epoch or None),
+            hub.store.attend(response_id, viewer) if viewer else _nobody(),
+        )
+        limit = hub.config.max_viewers_per_response
+        if limit and present > limit:
+            await hub.store.leave(response_id, viewer)
+            raise ViewersFull(response_id)
         if page is None:
             if not wait:
                 raise LogGone(response_id)
@@ -291,6 +291,10 @@ async def follow(
         raise
     hub.add(view)
     return view
+
+
+async def _nobody() -> int:
+    return 0
 
 
 async def wait_ended(hub: Hub, response_id: str, timeout_s: float) -> bool:
