@@ -141,6 +141,7 @@ class Writer:
             taken = self._unsent.take(self.next_seq)
             events = taken.events
             self._batch_content = taken.has_content
+            self._hash_before = self._hash
             if taken.text:
                 self._hash_before = self._hash.copy()
                 self._hash.update(taken.text.encode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -291,10 +292,9 @@ async def test_an_abandoned_answer_is_stopped(stage: Stage) -> None:
     assert call.aborted
 
 
-async def test_an_answer_longer_than_the_limit_ends_as_log_limit(
-    store: Store, config: RelayConfig
-) -> None:
-    """PROTOCOL 3.5."""
+@asynccontextmanager
+async def small_log(store: Store, config: RelayConfig) -> AsyncIterator[Stage]:
+    """A stage whose logs hold 2,000 bytes."""
     small = replace(config, max_log_bytes=2_000)
     store = MemoryStore(small) if isinstance(store, MemoryStore) else store
     if not isinstance(store, MemoryStore):
@@ -303,17 +303,41 @@ async def test_an_answer_longer_than_the_limit_ends_as_log_limit(
     stage = Stage(store, hub, small, PuppetUpstream(), MemoryRecords(), None)  # type: ignore[arg-type]
     stage.supervisor = stage.another("small")
     stage.supervisor.start()
-    rid, call = await stage.asked()
-    for i in range(100):
-        call.say(f"{i:0100}")
-        await asyncio.sleep(0)
-    snapshot = (await stage.outcome(rid)).snapshot
-    assert (snapshot.status, snapshot.reason) == ("incomplete", "log_limit")
-    assert snapshot.text_sha256 == text_sha256(snapshot.text)
-    assert 0 < len(snapshot.text) <= 2_000
-    assert call.aborted
+    yield stage
     await stage.supervisor.aclose()
     await hub.aclose()
+
+
+async def test_an_answer_longer_than_the_limit_ends_as_log_limit(
+    store: Store, config: RelayConfig
+) -> None:
+    """PROTOCOL 3.5."""
+    async with small_log(store, config) as stage:
+        rid, call = await stage.asked()
+        for i in range(100):
+            call.say(f"{i:0100}")
+            await asyncio.sleep(0)
+        snapshot = (await stage.outcome(rid)).snapshot
+        assert (snapshot.status, snapshot.reason) == ("incomplete", "log_limit")
+        assert snapshot.text_sha256 == text_sha256(snapshot.text)
+        assert 0 < len(snapshot.text) <= 2_000
+        assert call.aborted
+
+
+async def test_thoughts_past_the_limit_leave_the_hash_of_the_text_alone(
+    store: Store, config: RelayConfig
+) -> None:
+    """A batch without text that was refused took the last text out of `text_sha256`."""
+    async with small_log(store, config) as stage:
+        rid, call = await stage.asked()
+        call.say("kept ")
+        await stage.until_text(rid, "kept ")
+        call.say("both")
+        await stage.until_text(rid, "kept both")
+        call.send(ev.ReasoningDelta(delta="x" * 3_000))
+        snapshot = (await stage.outcome(rid)).snapshot
+        assert (snapshot.reason, snapshot.text) == ("log_limit", "kept both")
+        assert snapshot.text_sha256 == text_sha256("kept both")
 
 
 async def test_the_wall_clock_ends_an_answer(store: Store, hub: Hub, config: RelayConfig) -> None:
