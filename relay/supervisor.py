@@ -17,6 +17,7 @@ import time
 import uuid
 from contextlib import suppress
 from contextvars import Context
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from relay.errors import (
@@ -32,6 +33,7 @@ from relay.fold import text_sha256
 from relay.generate import Committer, End, Generation, Outcome, Record, Records, conclude, ended
 from relay.generate.end import end_of_take_over
 from relay.generate.run import Upstream, now_rfc3339
+from relay.hub import forever
 from relay.metrics import COUNTERS
 from relay.states import StopReason
 from relay.store import (
@@ -128,9 +130,10 @@ class Supervisor:
     def start(self) -> None:
         self._hub.start()
         self._hub.hear_stops(self._on_stop)
-        self._loops = [_start(self._committer.run()), _start(self._renew_all())]
+        self._loops = [_loop(self._committer.run), _loop(self._renew_all)]
         for shard in self._shards:
-            self._takers += [_start(self._take_jobs(shard)), _start(self._take_over_jobs(shard))]
+            self._takers.append(_loop(partial(self._take_jobs, shard)))
+            self._takers.append(_loop(partial(self._take_over_jobs, shard)))
 
     async def drain(self) -> None:
         """Stop claiming, let jobs finish for drain_s, then release or interrupt the rest."""
@@ -353,6 +356,10 @@ def _start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     # A context of its own: a background task must not keep a request's context alive.
     loop = asyncio.get_running_loop()
     return loop.create_task(work, name="relay supervisor", context=Context())
+
+
+def _loop(work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
+    return _start(forever(work, f"relay supervisor {work!r}"))
 
 
 async def _pause(failures: int) -> None:

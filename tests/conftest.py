@@ -15,8 +15,8 @@ from tests.valkey import PrivateValkey
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 IN_CI = bool(os.environ.get("CI"))
 
-# A machine that is busy with other things is no bug of ours. CI repeats the same examples, so that it
-# judges a change and not its luck; everybody else's runs go on looking for new ones.
+# A machine that is busy with other things is no bug of ours. CI repeats the same examples, so that
+# it judges a change and not its luck; everybody else's runs go on looking for new ones.
 settings.register_profile("house", deadline=None, derandomize=IN_CI)
 settings.load_profile("house")
 

@@ -16,6 +16,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final
 
 from relay.errors import LogGone, StoreUnavailable
+from relay.hub.forever import forever
 from relay.hub.watch import Viewer, Watch
 from relay.metrics import COUNTERS
 from relay.store import Gone, Lost, Published, Stopped, Store, Subscription
@@ -53,9 +54,9 @@ class Hub:
     def start(self) -> None:
         if not self._started:
             self._started = True
-            self._spawn(self._listen(), "relay hub listen")
-            self._spawn(self._check(), "relay hub check")
-            self._spawn(self._tick(), "relay hub tick")
+            for loop in (self._listen, self._check, self._tick):
+                name = f"relay hub {loop.__name__}"
+                self._spawn(forever(loop, name), name)
 
     async def aclose(self) -> None:
         for task in list(self._tasks):

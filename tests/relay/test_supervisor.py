@@ -18,7 +18,7 @@ from relay.follow import follow
 from relay.generate import End, Outcome, conclude, ended
 from relay.hub import Hub
 from relay.request import Disconnect
-from relay.store import Cancelled, MemoryStore, Store, fold_log
+from relay.store import Cancelled, Lease, MemoryStore, Reply, Store, fold_log
 from relay.supervisor import Supervisor
 from tests.relay.actors import MODEL, MemoryRecords, PuppetCall, PuppetUpstream
 from tests.relay.reader import Reader
@@ -439,3 +439,25 @@ async def test_a_drain_finishes_releases_and_interrupts(
     assert (await stage.outcome(silent)).snapshot.text == "fresh"
     await second.aclose()
     await stage.supervisor.aclose()
+
+
+async def test_a_loop_that_fails_starts_again(
+    stage: Stage, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Renewals that died with a bug of ours would cost every answer of this worker its lease."""
+    renew = stage.store.renew
+    failing = True
+
+    async def renew_or_not(lease: Lease) -> Reply:
+        if failing:
+            raise ZeroDivisionError
+        return await renew(lease)
+
+    monkeypatch.setattr(stage.store, "renew", renew_or_not)
+    rid, call = await stage.asked()
+    await wait_until(lambda: "starts again" in caplog.text, "the loop to have failed")
+    failing = False
+    stage.hub._on_stop.clear()
+    await stage.store.cancel(rid, "user", ended=STOP)
+    assert (await stage.outcome(rid)).snapshot.status == "cancelled", "a renewal heard of the stop"
+    assert call.aborted
