@@ -25,6 +25,7 @@ BUSY_FULL: Final = 0.55
 """Shares of one core this thread used of late between which the window opens. Where store and
 kernel share its core the thread rarely gets past 0.8."""
 GAUGE_S: Final = 0.2
+URGENT_SHARE: Final = 0.3
 RETRY_S: Final = (0.05, 1.0)
 """First and longest pause before a batch of unknown outcome is sent again."""
 
@@ -236,8 +237,7 @@ class Committer:
         self._waiter: asyncio.Future[None] | None = None
 
     def mark(self, writer: Writer, *, urgent: bool = False) -> None:
-        """This writer has something to send. `urgent`: its first token, which waits for no
-        window."""
+        """This writer has something to send. `urgent`: its first token, which waits less."""
         self._urgent |= urgent
         if not writer.queued:
             writer.queued = True
@@ -260,9 +260,12 @@ class Committer:
             if not self._dirty:
                 self._waiter = loop.create_future()
                 await self._waiter
-            # From flush to flush: a pipeline that takes long has been a window already.
-            wait_s = flushed_s + self._gauge.window_s() - loop.time()
-            if wait_s > 0.001 and not self._urgent:
+            # From flush to flush: a pipeline that takes long has been a window already. A first
+            # token waits for a part of it only; for none, and every new answer would end the window
+            # of all others just when hundreds start at once.
+            window_s = self._gauge.window_s() * (URGENT_SHARE if self._urgent else 1.0)
+            wait_s = flushed_s + window_s - loop.time()
+            if wait_s > 0.001:
                 await asyncio.sleep(wait_s)
             self._urgent = False
             flushed_s = loop.time()

@@ -230,8 +230,9 @@ class RedisStore:
         )
 
     async def append(self, batches: Sequence[Batch]) -> list[Reply | Exception]:
-        send = self._writes.send
-        futures = [send(self._write(scripts.APPEND, batch)) for batch in batches]
+        queue = self._writes.queue
+        futures = [queue(self._write(scripts.APPEND, batch)) for batch in batches]
+        await self._writes.flush()
         answers: list[Reply | Exception] = []
         for batch, future in zip(batches, futures, strict=True):
             try:
