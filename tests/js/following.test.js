@@ -7,7 +7,7 @@ import { Following, differs } from '../../static/chat/following.js';
 import { emptySnapshot } from '../../static/chat/fold.js';
 import { Words } from '../../static/chat/words.js';
 import { FakeScreen, answerElement } from './dom.js';
-import { settle, wordTable } from './ground.js';
+import { settle, until, wordTable } from './ground.js';
 import { CREATED, STARTED, ended, ground, text } from './server.js';
 
 const words = new Words(wordTable());
@@ -72,6 +72,7 @@ test('a text that is not what was generated is replaced by what was', async () =
   server.stream(CREATED + STARTED + text(3, 'Hx') + ended(4, 'completed', SHA_HI));
   seen.replies.push({ status: 200, body: { ...emptySnapshot(), status: 'completed', text: 'Hi', seq: 4, text_sha256: SHA_HI } });
   following.start();
+  await until(() => seen.asked.length, 'the hash to differ and the snapshot to be asked for');
   await settle();
   assert.deepEqual(seen.asked, ['/api/responses/0-r']);
   assert.equal(part('text').textContent, 'Hi');

@@ -32,6 +32,19 @@ export async function settle() {
 }
 
 /** Timers that fire when `advance` says so; `Math.random` with a set value. */
+/**
+ * Wait for what a thread of the runtime has to do first (hashing); fails after five seconds.
+ * @param {() => unknown} isTrue
+ * @param {string} what
+ */
+export async function until(isTrue, what) {
+  const deadline = Date.now() + 5_000;
+  while (!isTrue()) {
+    if (Date.now() > deadline) throw new Error(`waited 5 s for: ${what}`);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
 export class FakeClock {
   nowMs = 1_000_000;
   randomValue = 1;
