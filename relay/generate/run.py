@@ -20,6 +20,7 @@ from relay.errors import Fenced, StoreUnavailable, UpstreamError
 from relay.events import encode_event
 from relay.generate.commit import Committer, Writer
 from relay.generate.end import CRASHED, LOG_LIMIT, SHUTDOWN, WALL_CLOCK, End, ended
+from relay.states import Status
 from relay.store import Appended, Lease, Store
 
 if TYPE_CHECKING:
@@ -108,6 +109,9 @@ class Generation:
         self._abort()
 
     def full(self) -> None:
+        """Text was dropped: also an upstream that has finished meanwhile is not complete here."""
+        if self._decided is not None and self._decided.status is Status.COMPLETED:
+            self._decided = None
         self._decide(LOG_LIMIT)
 
     def _decide(self, end: End) -> None:
