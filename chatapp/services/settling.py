@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-async def submit(response: Response) -> None:
+async def submit(response: Response, *, just_written: bool = False) -> None:
     """Make log and job of a queued row, or find them there. Raises StoreUnavailable."""
     request = GenerationRequest.from_json(response.request)
+    if just_written and runtime.current().supervisor is not None:
+        just_asked.put(request)
     model = catalog.models().get(response.model)
     # A model that was taken out of the file meanwhile: the worker says so in the log.
     upstream_model = model.upstream_model if model else response.model
@@ -31,10 +33,8 @@ async def submit(response: Response) -> None:
 
 async def submit_or_leave_to_sweep(response: Response) -> None:
     """The row is committed, so the answer will come: a store that is away now delays it."""
-    if runtime.current().supervisor is not None:
-        just_asked.put(GenerationRequest.from_json(response.request))
     try:
-        await submit(response)
+        await submit(response, just_written=True)
     except StoreUnavailable as exc:
         logger.warning("log of %s is left to the sweep: %s", response.pk, exc)
 

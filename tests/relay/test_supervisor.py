@@ -324,6 +324,19 @@ async def test_an_answer_longer_than_the_limit_ends_as_log_limit(
         assert call.aborted
 
 
+async def test_an_upstream_that_finished_before_its_end_was_refused_is_not_complete(
+    store: Store, config: RelayConfig
+) -> None:
+    """It was told as `completed` with its last words missing."""
+    async with small_log(store, config) as stage:
+        rid, call = await stage.asked()
+        call.say("x" * 3_000)
+        call.end()
+        snapshot = (await stage.outcome(rid)).snapshot
+        assert (snapshot.status, snapshot.reason) == ("incomplete", "log_limit")
+        assert snapshot.text_sha256 == text_sha256(snapshot.text)
+
+
 async def test_thoughts_past_the_limit_leave_the_hash_of_the_text_alone(
     store: Store, config: RelayConfig
 ) -> None:
