@@ -9,22 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
 
-from chatapp.models import AuditEvent, Response, insert
+from chatapp.models import AuditEvent, Response
+from chatapp.statements import insert
 
 if TYPE_CHECKING:
     from relay import Snapshot
 
 
 def created(response: Response, *, actor: str, detail: dict[str, Any]) -> None:
-    _write("created", response, actor=actor, status=response.status, detail=detail)
+    _write(_of(response, "created", actor=actor, detail=detail))
 
 
 def stopped(response: Response, *, actor: str, reason: str) -> None:
     """A stop was wished; whether it came in time is what `ended` says."""
-    _write("stopped", response, actor=actor, status=response.status, detail={"reason": reason})
+    _write(_of(response, "stopped", actor=actor, detail={"reason": reason}))
 
 
-def ended(response: Response, *, snapshot: Snapshot, worker: str) -> None:
+def ended(response_id: str, *, username: str, model: str, snapshot: Snapshot, worker: str) -> None:
     usage = snapshot.usage
     detail = {
         "reason": snapshot.reason,
@@ -35,24 +36,36 @@ def ended(response: Response, *, snapshot: Snapshot, worker: str) -> None:
         "output_tokens": usage.output_tokens if usage else None,
         "worker": worker,
     }
-    _write("ended", response, actor="", status=snapshot.status, detail=detail)
+    _write(
+        AuditEvent(
+            action="ended",
+            actor="",
+            response_id=response_id,
+            username=username,
+            model=model,
+            status=snapshot.status,
+            detail=detail,
+        )
+    )
 
 
 def erased(response: Response, *, actor: str) -> None:
-    _write("erased", response, actor=actor, status=response.status, detail={})
+    _write(_of(response, "erased", actor=actor, detail={}))
 
 
-def _write(
-    action: str, response: Response, *, actor: str, status: str, detail: dict[str, Any]
-) -> None:
-    event = AuditEvent(
-        at=timezone.now(),
-        actor=actor,
+def _of(response: Response, action: str, *, actor: str, detail: dict[str, Any]) -> AuditEvent:
+    return AuditEvent(
         action=action,
+        actor=actor,
         response_id=response.pk,
         username=response.user.username,
         model=response.model,
-        status=status,
-        detail={key: value for key, value in detail.items() if value is not None},
+        status=response.status,
+        detail=detail,
     )
+
+
+def _write(event: AuditEvent) -> None:
+    event.at = timezone.now()
+    event.detail = {key: value for key, value in event.detail.items() if value is not None}
     insert(event)

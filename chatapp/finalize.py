@@ -10,19 +10,23 @@ import math
 import time
 from contextlib import contextmanager
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, OperationalError, connection
 from django.utils import timezone
 
 from chatapp import audit
 from chatapp.middleware.threads import on_database_thread, transact
 from chatapp.models import Chat, Message, Response
+from chatapp.statements import update
 from relay import GenerationRequest, Outcome, Record, RecordUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_ANY_ID: Final = "any"
+"""Stands for the id in a statement that is compiled once."""
 
 
 @contextmanager
@@ -91,22 +95,40 @@ def _load(response_id: str) -> Record:
 
 def write(outcome: Outcome) -> bool:
     """The writes of one transaction. False when the row was final (or unknown) before."""
-    snapshot = outcome.snapshot
-    # Locked, so that its chat cannot be deleted between this look and the writes below.
-    running = Response.objects.running().select_for_update().filter(pk=outcome.response_id)
-    row = running.only("user_id", "chat_id", "model", "erased_at").first()
-    if row is None:
+    snapshot, rid = outcome.snapshot, outcome.response_id
+    running = _running(rid)
+    if running is None:
         return False
+    username, chat_id, model, erased_at = running
     columns = _columns(outcome)
-    if row.erased_at is not None:
+    if erased_at is not None:
         columns |= {"fold": "", "request": ""}
-    Response.objects.filter(pk=row.pk).update(**columns)
-    if row.erased_at is None and row.chat_id is not None:
+    update(Response, {"id": rid}, columns)
+    if erased_at is None and chat_id is not None:
         text = plain(snapshot.text or snapshot.refusal)
-        Message.objects.filter(response=row).update(text=text)
-        Chat.objects.filter(pk=row.chat_id).update(updated_at=columns["ended_at"])
-    audit.ended(row, snapshot=snapshot, worker=outcome.worker)
+        update(Message, {"response_id": rid}, {"text": text})
+        update(Chat, {"id": chat_id}, {"updated_at": columns["ended_at"]})
+    audit.ended(rid, username=username, model=model, snapshot=snapshot, worker=outcome.worker)
     return True
+
+
+def _running(response_id: str) -> tuple[str, Any, str, Any] | None:
+    """User name, chat, model and time of erasure of a row that is not final, which is locked.
+
+    Locked, so that its chat cannot be deleted between this look and the writes that follow.
+    """
+    sql, params = _running_statement(connection.vendor)
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [response_id if param == _ANY_ID else param for param in params])
+        row: tuple[str, Any, str, Any] | None = cursor.fetchone()
+    return row
+
+
+@cache
+def _running_statement(vendor: str) -> tuple[str, tuple[Any, ...]]:
+    rows = Response.objects.running().select_for_update(of=("self",)).filter(pk=_ANY_ID)
+    wanted = rows.values_list("user__username", "chat_id", "model", "erased_at")
+    return wanted.query.sql_with_params()
 
 
 def plain(text: str) -> str:

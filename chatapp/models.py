@@ -6,11 +6,10 @@ Reading rules are QuerySet methods; invariants are constraints. No row here chan
 from __future__ import annotations
 
 import uuid
-from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from django.contrib.auth.models import AbstractUser
-from django.db import connection, models
+from django.db import models
 from django.db.models import F, Q
 
 from relay import TERMINAL, Status
@@ -52,35 +51,6 @@ class Chat(models.Model):
 
     def __str__(self) -> str:
         return self.title or str(self.id)
-
-
-@cache
-def _insert_statement(model: type[models.Model], vendor: str) -> tuple[str, tuple[Any, ...]]:
-    quote = connection.ops.quote_name
-    fields = tuple(
-        field
-        for field in model._meta.local_concrete_fields
-        if not isinstance(field, models.AutoField)
-    )
-    columns = ", ".join(quote(str(field.column)) for field in fields)
-    marks = ", ".join(["%s"] * len(fields))
-    table = quote(model._meta.db_table)
-    return f"INSERT INTO {table} ({columns}) VALUES ({marks})", fields  # noqa: S608 - our own names
-
-
-def insert(row: models.Model) -> None:
-    """INSERT one new row by a statement that is compiled once per model.
-
-    For the two rows that every question writes: compiling anew costs Django 0.3 ms, half of what
-    the whole question costs the database's thread. A key that the database makes is not read back.
-    """
-    sql, fields = _insert_statement(type(row), connection.vendor)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            sql, [field.get_db_prep_save(field.pre_save(row, True), connection) for field in fields]
-        )
-    row._state.adding = False
-    row._state.db = connection.alias
 
 
 class ResponseQuerySet(models.QuerySet["Response"]):

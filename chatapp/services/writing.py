@@ -14,9 +14,10 @@ from django.utils import timezone
 from chatapp import audit, runtime
 from chatapp.finalize import database_errors, plain
 from chatapp.middleware.threads import on_database_thread, transact
-from chatapp.models import Chat, Message, Response, User, insert
+from chatapp.models import Chat, Message, Response, User
 from chatapp.services.ends import rfc3339
 from chatapp.services.errors import ChatBusy, KeyReused, LimitReached, NotRetryable
+from chatapp.statements import insert
 from relay import GenerationRequest, new_response_id
 
 KEY_LIFE: Final = timedelta(hours=24)
