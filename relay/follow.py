@@ -23,8 +23,11 @@ from relay.wire.sse import Frame, encode_frame
 if TYPE_CHECKING:
     from types import TracebackType
 
-MAX_BUFFER_BYTES: Final = 256 * 1024
-"""What one viewer may have waiting for it; more is read from the log when it asks."""
+MAX_BUFFER_BYTES: Final = 64 * 1024
+"""What one viewer may have waiting for it; more is read from the log when it asks. A viewer that
+stalls costs up to twice this here and once in its server's own buffer (256 KiB: measured 1.2 MB)."""
+PAGE_BYTES: Final = 64 * 1024
+"""Of one read of the log: a viewer that stalls holds one page."""
 PING: Final = b": ping\n"
 """One newline: after an `id:` a blank line would make some clients dispatch an empty event."""
 RETRY: Final = b"retry: 2000\n"
@@ -178,7 +181,10 @@ class View:
                 await self._read_snapshot()
                 return
             page = await self._hub.store.read(
-                self._watch.response_id, after=self.seq, epoch=self.epoch or None
+                self._watch.response_id,
+                after=self.seq,
+                epoch=self.epoch or None,
+                max_bytes=PAGE_BYTES,
             )
         except StoreUnavailable:
             await asyncio.sleep(STORE_WAIT_S)
@@ -269,7 +275,9 @@ async def follow(
     view = View(hub, watch, viewer=viewer, after=after or 0, epoch=epoch or 0)
     try:
         page, present = await asyncio.gather(
-            hub.store.read(response_id, after=view.seq, epoch=view.epoch or None),
+            hub.store.read(
+                response_id, after=view.seq, epoch=view.epoch or None, max_bytes=PAGE_BYTES
+            ),
             hub.store.attend(response_id, viewer) if viewer else _nobody(),
         )
         limit = hub.config.max_viewers_per_response
