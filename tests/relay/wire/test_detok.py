@@ -24,6 +24,8 @@ NASTY = [
     "你好".encode(),
     b"\xef\xbb\xbf",  # a byte order mark in mid-text is a character like others
     b"ok \n",
+    b" ",
+    b"  two",
 ]
 pieces = st.lists(st.one_of(st.binary(max_size=4), st.sampled_from(NASTY)), max_size=30)
 
