@@ -79,6 +79,10 @@ class ModelConfig:
     read_s: float | None = None
     total_s: float | None = None
     supports: frozenset[str] = frozenset()
+    think_tags: tuple[str, str] | None = None
+    """What the model writes around its reasoning, as in `("<think>", "</think>")`."""
+    start_in_reasoning: bool = False
+    """The prompt has opened the tag already."""
     input_price_per_mtok: float = 0.0
     output_price_per_mtok: float = 0.0
     extra_body: Mapping[str, Any] = field(default_factory=dict)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MAX_BUFFER_BYTES: Final = 64 * 1024
 """What one viewer may have waiting for it; more is read from the log when it asks. A viewer that
-stalls costs up to twice this here and once in its server's own buffer (256 KiB: measured 1.2 MB)."""
+stalls costs up to twice this here and once in its server's buffer (with 256 KiB: 1.2 MB)."""
 PAGE_BYTES: Final = 64 * 1024
 """Of one read of the log: a viewer that stalls holds one page."""
 PING: Final = b": ping\n"

@@ -6,9 +6,30 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from relay.dialects.dialect import Decoder, Dialect, Finish
+from relay.dialects.anthropic import ANTHROPIC
+from relay.dialects.dialect import Asked, Decoder, Dialect, Finish
 from relay.dialects.openai_chat import OPENAI_CHAT
+from relay.dialects.openai_responses import OPENAI_RESPONSES
+from relay.dialects.stop_scan import StopScan
+from relay.dialects.think_tags import ThinkTags
+from relay.wire.think_tags import ThinkTagSplitter
 
-DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType({OPENAI_CHAT.name: OPENAI_CHAT})
+DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
+    {dialect.name: dialect for dialect in (OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC)}
+)
 
-__all__ = ["DIALECTS", "Decoder", "Dialect", "Finish"]
+
+def decoder_for(dialect: Dialect, asked: Asked) -> Decoder:
+    """The decoder of one answer, with what model and request want done to its text."""
+    decoder = dialect.decoder(asked)
+    model, request = asked.model, asked.request
+    if model.think_tags is not None:
+        opening, closing = model.think_tags
+        inside = model.start_in_reasoning
+        decoder = ThinkTags(decoder, ThinkTagSplitter(opening, closing, starts_inside=inside))
+    if request.stop:
+        decoder = StopScan(decoder, request.stop)
+    return decoder
+
+
+__all__ = ["DIALECTS", "Asked", "Decoder", "Dialect", "Finish", "decoder_for"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from relay.events import Event
     from relay.request import GenerationRequest
     from relay.states import FinishReason
+    from relay.wire.detok import Vocabulary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,32 @@ class Finish:
     """Set: the answer failed, whatever was received of it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is asked of whom."""
+
+    request: GenerationRequest
+    model: ModelConfig
+    stream: bool = True
+    """False: the whole answer in one piece, the last resort after failures to stream."""
+    prompt: str | Sequence[int] | None = None
+    """The conversation as the engine reads it, for dialects that want it so."""
+    vocabulary: Vocabulary | None = None
+    """What the engine's token ids mean, for dialects whose answers are ids."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """How an engine is asked to turn a conversation into the prompt that its model reads."""
+
+    path: str
+    """Appended to the model's `base_url`."""
+    build: Callable[[Asked], dict[str, Any]]
+    """The body of the request. Raises like `Dialect.build`."""
+    prompt_in: Callable[[object], str]
+    """The prompt in what came back. Raises UpstreamError protocol."""
+
+
 class Decoder(Protocol):
     """One answer's bytes in, events out. Events carry seq 0."""
 
@@ -36,6 +63,10 @@ class Decoder(Protocol):
     @property
     def finishing(self) -> bool:
         """The model has stopped: whatever happens to the connection now, the answer is whole."""
+
+    @property
+    def counted_output_ids(self) -> int | None:
+        """Tokens the model made, where they come as ids; None where they come as text."""
 
     def feed(self, data: bytes) -> list[Event]:
         """Never raises: what cannot be understood fails the answer, see `finish`."""
@@ -54,9 +85,19 @@ class Dialect:
     name: str
     path: str
     """Appended to the model's `base_url`."""
-    build: Callable[[GenerationRequest, ModelConfig], dict[str, Any]]
-    """The body of the request."""
+    build: Callable[[Asked], dict[str, Any]]
+    """The body of the request. Raises UpstreamError invalid_request for what it cannot say."""
     headers: Callable[[ModelConfig], Mapping[str, str]]
-    decoder: Callable[[GenerationRequest, ModelConfig], Decoder]
+    decoder: Callable[[Asked], Decoder]
     error_of_body: Callable[[int, bytes, ModelConfig], UpstreamError]
     """The failure behind an HTTP status that is not 2xx, and its body."""
+    path_for: Callable[[ModelConfig], str] | None = None
+    """Instead of `path`, where it depends on the model."""
+    template: Template | None = None
+    """Set: the engine is asked for the prompt first, and the request carries that text."""
+    prompt_ids: bool = False
+    """The request carries token ids: the model's `chat_template` makes the text, its `tokenizer`
+    the ids."""
+
+    def path_of(self, model: ModelConfig) -> str:
+        return self.path_for(model) if self.path_for is not None else self.path

@@ -18,6 +18,7 @@ _SYNONYMS: Final[Mapping[str, FinishReason]] = {
     "stop_sequence": _F.STOP,
     "length": _F.LENGTH,
     "max_tokens": _F.LENGTH,
+    "max_output_tokens": _F.LENGTH,
     "model_length": _F.LENGTH,
     "model_context_window_exceeded": _F.LENGTH,
     "tool_calls": _F.TOOL_CALLS,
@@ -25,6 +26,7 @@ _SYNONYMS: Final[Mapping[str, FinishReason]] = {
     "function_call": _F.TOOL_CALLS,
     "content_filter": _F.CONTENT_FILTER,
     "safety": _F.CONTENT_FILTER,
+    "refusal": _F.CONTENT_FILTER,
     "pause": _F.PAUSE,
     "pause_turn": _F.PAUSE,
 }

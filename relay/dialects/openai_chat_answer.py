@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from relay.dialects.answer_texts import AnswerTexts
 from relay.dialects.finish_reasons import finish_reason
 from relay.dialects.openai_chat_chunk import (
     Choice,
@@ -21,6 +22,7 @@ from relay.dialects.openai_chat_chunk import (
     usage_counts,
 )
 from relay.dialects.provider_errors import error_in
+from relay.dialects.usage_snapshot import UsageSnapshot
 from relay.errors import ErrorKind
 from relay.events import (
     Event,
@@ -29,52 +31,38 @@ from relay.events import (
     ReasoningDelta,
     RefusalDelta,
     TextDelta,
-    Usage,
 )
-from relay.wire.surrogates import SurrogateJoiner
 
 if TYPE_CHECKING:
     from relay.dialects.tool_calls import ToolCallAssembler
     from relay.errors import UpstreamError
     from relay.states import FinishReason
 
-_TextKind = type[TextDelta] | type[ReasoningDelta] | type[RefusalDelta]
 
-
-class Answer:
+class Answer(AnswerTexts):
     """Choice 0 of a completion. `secret` is kept out of error messages."""
 
     def __init__(self, tools: ToolCallAssembler, secret: str | None) -> None:
+        super().__init__()
         self.tools = tools
+        self.usage = UsageSnapshot()
         self.seen = False
         """Any chunk that means something has come."""
-        self.output = False
-        """Any text or tool call has come."""
         self.reason: FinishReason | None = None
         self._secret = secret
-        # Joiners per kind of text, made once strict decoding has failed: they cost time, and text
-        # that msgspec accepts has no half characters.
-        self._halves: dict[_TextKind, SurrogateJoiner] | None = None
-        self._usage: dict[str, int] = {}
-        self._usage_unsent = False
-
-    def expect_halves(self) -> None:
-        """From now on chunks may hold half characters."""
-        if self._halves is None:
-            self._halves = {}
 
     def usual_chunk(self, chunk: UsualChunk, events: list[Event]) -> None:
         """`chunk` for the chunk that holds nothing but text."""
         self.seen = True
         delta = chunk.choices[0].delta
         if reasoning := delta.reasoning_content or delta.reasoning:
-            self._text(ReasoningDelta, reasoning, events)
+            self.add_text(ReasoningDelta, reasoning, events)
         if content := delta.content:
-            if self._halves is None:
+            if self.halves is None:
                 self.output = True
                 events.append(TextDelta(delta=content))
             else:
-                self._text(TextDelta, content, events)
+                self.add_text(TextDelta, content, events)
 
     def chunk(self, chunk: Chunk, events: list[Event]) -> UpstreamError | None:
         """Append what `chunk` means to `events`; return the failure it reports, if it does."""
@@ -88,30 +76,14 @@ class Answer:
             failure = error_in(chunk.error, secret=self._secret)
         if chunk.prompt_progress is not None:
             self.seen = True
-            events.extend(_progress(chunk.prompt_progress))
+            events.extend(progress_notice(chunk.prompt_progress))
         if chunk.usage is not None:
-            self._count(chunk.usage)
+            self.usage.take(usage_counts(chunk.usage))
         elif chunk.x_groq is not None:
-            self._count(chunk.x_groq.get("usage") if isinstance(chunk.x_groq, dict) else None)
-        if self._usage_unsent and (self.reason or not chunk.choices):
-            events.extend(self.last_usage())
+            self.usage.take(usage_counts(chunk.x_groq))
+        if self.usage.unsent and (self.reason or not chunk.choices):
+            events.extend(self.usage.event())
         return failure
-
-    def held_text(self) -> Iterator[Event]:
-        """Half characters that will never be whole."""
-        for kind, joiner in (self._halves or {}).items():
-            if rest := joiner.finish():
-                yield kind(delta=rest)
-
-    def last_usage(self) -> Iterator[Event]:
-        if self._usage_unsent:
-            self._usage_unsent = False
-            yield Usage(
-                input_tokens=self._usage.get("input_tokens"),
-                output_tokens=self._usage.get("output_tokens"),
-                cached_input_tokens=self._usage.get("cached_input_tokens"),
-                reasoning_tokens=self._usage.get("reasoning_tokens"),
-            )
 
     def _choice(self, choice: Choice, events: list[Event]) -> UpstreamError | None:
         delta = choice.delta
@@ -120,7 +92,7 @@ class Answer:
         if delta is not None:
             self._delta(delta, events)
         if choice.usage is not None:
-            self._count(choice.usage)
+            self.usage.take(usage_counts(choice.usage))
         if choice.error:
             return error_in(choice.error, secret=self._secret)
         if choice.finish_reason is not None:
@@ -131,26 +103,19 @@ class Answer:
         return None
 
     def _delta(self, delta: Delta, events: list[Event]) -> None:
-        self._text(ReasoningDelta, reasoning_text(delta), events)
+        self.add_text(ReasoningDelta, reasoning_text(delta), events)
         events += [
             PartMeta(part=0, kind="signature", data=detail)
             for detail in reasoning_signatures(delta)
         ]
         for is_reasoning, text in content_texts(delta.content):
-            self._text(ReasoningDelta if is_reasoning else TextDelta, text, events)
+            self.add_text(ReasoningDelta if is_reasoning else TextDelta, text, events)
         if isinstance(delta.refusal, str):
-            self._text(RefusalDelta, delta.refusal, events)
+            self.add_text(RefusalDelta, delta.refusal, events)
         if delta.tool_calls is not None:
             self._tool_calls(delta.tool_calls, events)
         elif delta.function_call is not None:
             self._tool_calls([{"index": 0, "function": delta.function_call}], events)
-
-    def _text(self, kind: _TextKind, text: str, events: list[Event]) -> None:
-        if self._halves is not None:
-            text = self._halves.setdefault(kind, SurrogateJoiner()).feed(text)
-        if text:
-            self.output = True
-            events.append(kind(delta=text))
 
     def _tool_calls(self, entries: object, events: list[Event]) -> None:
         for entry in entries if isinstance(entries, list) else ():
@@ -171,15 +136,8 @@ class Answer:
                 data = {"call_id": self.tools.call_id(at), "extra_content": extra}
                 events.append(PartMeta(part=at, kind="signature", data=data))
 
-    def _count(self, usage: object) -> None:
-        for name, value in usage_counts(usage).items():
-            # A later zero is a server that forgot, not a refund.
-            if self._usage.get(name) != value and (value or name not in self._usage):
-                self._usage[name] = value
-                self._usage_unsent = True
 
-
-def _progress(progress: object) -> Iterator[Notice]:
+def progress_notice(progress: object) -> Iterator[Notice]:
     """llama.cpp's `return_progress`: how much of the prompt has been read."""
     if isinstance(progress, dict):
         done, total = progress.get("processed"), progress.get("total")

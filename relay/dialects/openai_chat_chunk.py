@@ -8,12 +8,13 @@ such a value says is read by the functions below.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
+
+from relay.dialects.usage_snapshot import count_of
 
 
 class UsualDelta(Struct, gc=False):
@@ -80,19 +81,11 @@ decode_usual_chunk: Final = msgspec.json.Decoder(UsualChunk).decode
 """Raises msgspec.DecodeError for all but usual chunks: try `decode_chunk`."""
 
 decode_chunk: Final = msgspec.json.Decoder(Chunk).decode
-"""Raises msgspec.DecodeError for what is not well-formed: try `decode_odd_chunk`."""
-
-
-def decode_odd_chunk(data: str) -> Chunk | None:
-    """Read a chunk that is no strict JSON or has members of odd type.
-
-    Half a surrogate pair and NaN are let through: nothing is unclear about them. None for JSON that
-    is no object. Raises ValueError or RecursionError for what is not JSON.
-    """
-    return chunk_from(json.loads(data))
+"""Raises msgspec.DecodeError for what is not well-formed or has members of odd type."""
 
 
 def chunk_from(value: object) -> Chunk | None:
+    """The chunk in what json.loads read, members of odd type let through. None: no object."""
     if not isinstance(value, dict):
         return None
     try:
@@ -152,10 +145,14 @@ USAGE_NAMES: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "output_tokens": (("completion_tokens",), ("output_tokens",)),
     "cached_input_tokens": (
         ("prompt_tokens_details", "cached_tokens"),
+        ("input_tokens_details", "cached_tokens"),
         ("cached_tokens",),
         ("prompt_cache_hit_tokens",),
     ),
-    "reasoning_tokens": (("completion_tokens_details", "reasoning_tokens"),),
+    "reasoning_tokens": (
+        ("completion_tokens_details", "reasoning_tokens"),
+        ("output_tokens_details", "reasoning_tokens"),
+    ),
 }
 """Our names and where providers put the number, best first."""
 
@@ -163,12 +160,14 @@ USAGE_NAMES: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
 def usage_counts(usage: object) -> dict[str, int]:
     """What a usage object says, in our names; without what it does not say."""
     counts = {}
+    if isinstance(usage, dict) and isinstance(usage.get("usage"), dict):  # Groq's `x_groq`
+        usage = usage["usage"]
     for name, paths in USAGE_NAMES.items():
         for path in paths:
             value = usage
             for key in path:
                 value = value.get(key) if isinstance(value, dict) else None
-            if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0:
-                counts[name] = int(value)
+            if (count := count_of(value)) is not None:
+                counts[name] = count
                 break
     return counts

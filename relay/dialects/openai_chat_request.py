@@ -9,11 +9,12 @@ import msgspec
 
 if TYPE_CHECKING:
     from relay.config import ModelConfig
-    from relay.request import GenerationRequest
+    from relay.dialects.dialect import Asked
 
 
-def build(request: GenerationRequest, model: ModelConfig) -> dict[str, Any]:
+def build(asked: Asked) -> dict[str, Any]:
     """The body to send. `extra_body` of the model wins over everything but the streaming."""
+    request, model = asked.request, asked.model
     messages = [_message(message) for message in request.messages]
     if request.instructions:
         messages.insert(0, {"role": "system", "content": request.instructions})
@@ -27,6 +28,10 @@ def build(request: GenerationRequest, model: ModelConfig) -> dict[str, Any]:
         body["stop"] = request.stop
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
+    if not asked.stream:
+        body |= dict(model.extra_body)
+        body.pop("stream_options", None)
+        return body | {"stream": False}
     # Usage is asked for: without this the last chunk with it never comes.
     body["stream_options"] = {"include_usage": True}
     return body | dict(model.extra_body) | {"stream": True}

@@ -35,6 +35,7 @@ class _Call:
     shown: int = 0
     """How many fragments have left as deltas."""
     started: bool = False
+    closed: bool = False
     halves: SurrogateJoiner = field(default_factory=SurrogateJoiner)
 
 
@@ -82,30 +83,44 @@ class ToolCallAssembler:
     def call_id(self, index: int) -> str:
         return self._id_of(self._calls[index])
 
+    def close_one(self, index: int, whole: dict[str, Any] | None = None) -> Iterator[Event]:
+        """The wire says that the call with this index of the provider's is complete.
+
+        `whole` are arguments that came at another place, for a call that got no fragments.
+        """
+        call = self._by_index.get(index)
+        if call is not None and not call.closed:
+            if whole and not call.fragments:
+                yield from self.feed(index, "", "", whole)
+            yield from self._close(call)
+
     def close(self) -> Iterator[Event]:
         """The stream ended as it should: read the arguments of every call."""
         for call in self._calls:
-            self._flush(call)
-            yield from self._show(call)
-            raw = "".join(call.fragments)
-            try:
-                arguments = _checked(call.whole) if call.whole is not None else parse_arguments(raw)
-            except BadArguments as bad:
-                yield self._invalid(call, raw, bad.error)
-            else:
-                yield ToolCallCompleted(
-                    index=call.index,
-                    call_id=self._id_of(call),
-                    name=call.name,
-                    arguments=arguments,
-                )
+            if not call.closed:
+                yield from self._close(call)
 
     def abandon(self) -> Iterator[Event]:
-        """The stream broke off: no chat stream says of a call that it is whole, so none is."""
+        """The stream broke off: a call that the wire did not close is not whole."""
         for call in self._calls:
-            self._flush(call)
-            yield from self._show(call)
-            yield self._invalid(call, "".join(call.fragments), "unclosed")
+            if not call.closed:
+                self._flush(call)
+                yield from self._show(call)
+                yield self._invalid(call, "".join(call.fragments), "unclosed")
+
+    def _close(self, call: _Call) -> Iterator[Event]:
+        call.closed = True
+        self._flush(call)
+        yield from self._show(call)
+        raw = "".join(call.fragments)
+        try:
+            arguments = _checked(call.whole) if call.whole is not None else parse_arguments(raw)
+        except BadArguments as bad:
+            yield self._invalid(call, raw, bad.error)
+        else:
+            yield ToolCallCompleted(
+                index=call.index, call_id=self._id_of(call), name=call.name, arguments=arguments
+            )
 
     # -- which call a fragment belongs to ---------------------------------------------------------
     _last: _Call

@@ -14,7 +14,7 @@ import aiohttp
 import httpx
 import msgspec
 
-from relay.dialects import DIALECTS, Dialect
+from relay.dialects import DIALECTS, Asked, Dialect, decoder_for
 from relay.errors import ErrorKind, UpstreamError
 from relay.upstream.call import LOST, Call, close, late
 from relay.upstream.connections import Connections
@@ -53,13 +53,14 @@ class Upstream:
         does not begin to answer within `first_byte_s`.
         """
         config, dialect = self._config, self._dialects[model.dialect]
-        decoder = dialect.decoder(request, model)
+        asked = Asked(request=request, model=model)
+        decoder = decoder_for(dialect, asked)
         first_byte_s = _given(model.first_byte_s, config.first_byte_s)
         silence = Silence(first_byte_s)
         started_s = asyncio.get_running_loop().time()
         silence.begin(started_s)
         try:
-            response = await self._send(dialect, request, model)
+            response = await self._send(dialect, asked)
         except asyncio.CancelledError:
             if silence.ended_wait():
                 raise late(first_byte_s) from None
@@ -83,12 +84,11 @@ class Upstream:
         finally:
             await call.aclose()
 
-    async def _send(
-        self, dialect: Dialect, request: GenerationRequest, model: ModelConfig
-    ) -> httpx.Response:
+    async def _send(self, dialect: Dialect, asked: Asked) -> httpx.Response:
+        model = asked.model
         connect_s = _given(model.connect_s, self._config.connect_s)
         url = _url(model.base_url, dialect.path)
-        body = msgspec.json.encode(dialect.build(request, model))
+        body = msgspec.json.encode(dialect.build(asked))
         http_request = httpx.Request(
             "POST",
             url,

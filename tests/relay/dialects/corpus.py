@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from relay.config import ModelConfig
-from relay.dialects import DIALECTS, Finish
+from relay.dialects import DIALECTS, Asked, Finish, decoder_for
 from relay.events import Event, PartMeta
 from relay.fold import fold
 from relay.request import GenerationRequest
@@ -24,10 +26,23 @@ MODEL = ModelConfig(
 )
 
 
-def load(folder: str) -> list[dict[str, Any]]:
-    files = sorted((Path(__file__).parents[2] / "fixtures" / folder).glob("*.json"))
-    assert files, folder
-    return [json.loads(path.read_text()) for path in files]
+NAMES = {
+    "openai_chat": "openai-chat",
+    "openai_responses": "openai-responses",
+    "anthropic": "anthropic",
+    "engine_llamacpp": "llamacpp",
+    "engine_vllm": "vllm-tokens",
+    "engine_sglang": "sglang-tokens",
+}
+
+
+def load(*dialects: str) -> list[dict[str, Any]]:
+    """The cases of these dialects, by our names; without names all."""
+    files = sorted((Path(__file__).parents[2] / "fixtures" / "corpus" / "cases").glob("*.json"))
+    cases = [json.loads(path.read_text()) for path in files]
+    found = [case for case in cases if not dialects or NAMES[case["dialect"]] in dialects]
+    assert found, dialects
+    return found
 
 
 def chunks_of(case: dict[str, Any]) -> list[bytes]:
@@ -52,12 +67,26 @@ class Result:
     """None when we stopped reading."""
 
 
-def decode(dialect: str, case: dict[str, Any], chunks: list[bytes]) -> Result:
-    spoken = DIALECTS[dialect]
+def asked_in(case: dict[str, Any]) -> Asked:
+    """The question that a case is an answer to."""
+    options = case.get("options") or {}
+    model = replace(
+        MODEL,
+        dialect=NAMES[case["dialect"]],
+        think_tags=tuple(options["think_tags"]) if "think_tags" in options else None,
+        start_in_reasoning=bool(options.get("start_in_reasoning")),
+    )
+    request = msgspec.structs.replace(REQUEST, stop=case.get("stops") or [])
+    return Asked(request=request, model=model)
+
+
+def decode(case: dict[str, Any], chunks: list[bytes]) -> Result:
+    asked = asked_in(case)
+    spoken = DIALECTS[asked.model.dialect]
     if case["http_status"] != 200:
         error = spoken.error_of_body(case["http_status"], b"".join(chunks), MODEL)
         return Result([], Finish(error=error))
-    decoder = spoken.decoder(REQUEST, MODEL)
+    decoder = decoder_for(spoken, asked)
     events = [event for chunk in chunks for event in decoder.feed(chunk)]
     if case["end"] == "cancel":
         return Result(events + decoder.abandon(), None)
@@ -108,13 +137,21 @@ def _differences(result: Result, expect: dict[str, Any]) -> dict[str, Any]:
             differing["usage"] = (snapshot.usage, None)
     else:
         for name, value in usage.items():
+            if name in ("total_tokens", "cache_write_tokens"):
+                continue  # not in our schema
             ours = {"cached_tokens": "cached_input_tokens"}.get(name, name)
-            if name != "total_tokens" and getattr(snapshot.usage, ours, None) != value:
+            if getattr(snapshot.usage, ours, None) != value:
                 differing[f"usage.{name}"] = (snapshot.usage, value)
-    if "signatures" in expect:
-        signed = [m.data.get("signature") or m.data.get("data") for m in snapshot.meta]
-        if signed != expect["signatures"]:
-            differing["signatures"] = (signed, expect["signatures"])
+    for name, kind in (("signatures", "signature"), ("redacted", "redacted_thinking")):
+        if name in expect:
+            said = [m.data for m in snapshot.meta if m.kind == kind]
+            signed = [data.get("signature") or data.get("data") for data in said]
+            if signed != expect[name]:
+                differing[name] = (signed, expect[name])
+    if "citations" in expect:
+        citations = sum(meta.kind == "citation" for meta in snapshot.meta)
+        if citations != expect["citations"]:
+            differing["citations"] = (citations, expect["citations"])
     return differing
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from relay.config import ModelConfig
+from relay.dialects import Asked
 from relay.dialects.openai_chat_request import build, headers
 from relay.request import GenerationRequest
 
@@ -17,15 +18,15 @@ def asked(
     **request: Any,
 ) -> dict[str, Any]:
     given = {"base_url": "http://127.0.0.1/v1", "upstream_model": "u-1", **(model or {})}
+    question = GenerationRequest(
+        response_id="r1",
+        model="m",
+        messages=messages or [{"role": "user", "content": "hi"}],
+        created_at="2026-03-01T12:00:00Z",
+        **request,
+    )
     return build(
-        GenerationRequest(
-            response_id="r1",
-            model="m",
-            messages=messages or [{"role": "user", "content": "hi"}],
-            created_at="2026-03-01T12:00:00Z",
-            **request,
-        ),
-        ModelConfig(name="m", dialect="openai-chat", **given),
+        Asked(request=question, model=ModelConfig(name="m", dialect="openai-chat", **given))
     )
 
 
@@ -141,3 +142,13 @@ def test_a_key_is_sent_only_if_there_is_one() -> None:
 
     assert "Authorization" not in sent(None)
     assert sent("k")["Authorization"] == "Bearer k"
+
+
+def test_an_answer_in_one_piece_is_asked_for_without_the_options_of_streams() -> None:
+    model = ModelConfig(name="m", dialect="openai-chat", base_url="http://m", upstream_model="u")
+    request = GenerationRequest(
+        response_id="r1", model="m", messages=[], created_at="2026-03-01T12:00:00Z"
+    )
+    body = build(Asked(request=request, model=model, stream=False))
+    assert body["stream"] is False
+    assert "stream_options" not in body

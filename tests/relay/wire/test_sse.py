@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from relay.wire.sse import EventTooLarge, Frame, SseDecoder, encode_frame
 
-VECTORS = json.loads((Path(__file__).parents[2] / "fixtures" / "sse" / "vectors.json").read_text())[
-    "vectors"
-]
+VECTORS = json.loads(
+    (Path(__file__).parents[2] / "fixtures" / "corpus" / "sse_vectors.json").read_text()
+)["vectors"]
 
 vector = pytest.mark.parametrize("vector", VECTORS, ids=[v["name"] for v in VECTORS])
 
