@@ -128,6 +128,11 @@ def _model(name: str, table: Any, warnings: list[str]) -> ModelConfig:
         )
     if not table["base_url"].startswith(("http://", "https://")):
         raise CatalogError(f"{where}: base_url must begin with http:// or https://")
+    tags = table.get("think_tags")
+    if tags is not None and not (len(tags) == 2 and all(isinstance(t, str) and t for t in tags)):
+        raise CatalogError(f'{where}: think_tags must be two texts, as in ["<think>", "</think>"]')
+    if table.get("start_in_reasoning") and tags is None:
+        raise CatalogError(f"{where}: start_in_reasoning needs think_tags, to know where it ends")
     return ModelConfig(
         name=name, api_key=_key(where, table, warnings), **_values(where, table, warnings)
     )

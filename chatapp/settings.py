@@ -98,7 +98,11 @@ REDIS_URL = _env(
     _reader.str, "REDIS_URL", "redis://127.0.0.1:6379/0", "Redis or Valkey, where the logs live"
 )
 RELAY_MODELS = _env(
-    _reader.str, "RELAY_MODELS", "", "path of the TOML file that declares the models", shown="none"
+    _reader.str,
+    "RELAY_MODELS",
+    "",
+    "path of the TOML file that declares the models, as in deploy/models.example.toml",
+    shown="none",
 )
 RELAY_EMBEDDED = _env(
     _reader.bool,

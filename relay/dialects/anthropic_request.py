@@ -122,8 +122,10 @@ def _tool(tool: dict[str, Any]) -> dict[str, Any]:
     """Ours, nested or flat, to theirs; one that is theirs already goes through."""
     nested = tool.get("function")
     function: dict[str, Any] = nested if isinstance(nested, dict) else tool
-    if "input_schema" in tool or "name" not in function:
+    if tool.get("type", "function") != "function" or "input_schema" in tool:
         return tool
+    if "name" not in function:
+        return tool  # their refusal says what is missing
     made = {
         "name": function["name"],
         "input_schema": function.get("parameters") or {"type": "object", "properties": {}},

@@ -64,6 +64,14 @@ def test_what_this_version_does_not_use_is_a_warning(monkeypatch: pytest.MonkeyP
     assert "chat_template has no effect on dialect openai-chat" in warning
 
 
+def test_think_tags_reach_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAST_KEY", "sk-1")
+    found = parse(other(think_tags=["<think>", "</think>"], start_in_reasoning=True))
+    model = found.models["other"]
+    assert (model.think_tags, model.start_in_reasoning) == (("<think>", "</think>"), True)
+    assert found.warnings == ()
+
+
 def other(**changes: Any) -> dict[str, Any]:
     """The good file with one entry changed; None removes it."""
     content: dict[str, Any] = tomllib.loads(GOOD)
@@ -75,13 +83,17 @@ def other(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (other(dialect="morse"), "models.other: unknown dialect 'morse'; known: openai-chat"),
+        (other(dialect="morse"), "models.other: unknown dialect 'morse'; known: anthropic,"),
         (other(dialect=None), "models.other: dialect is missing"),
         (other(base_url=None, upstream_model=""), "base_url, upstream_model is missing"),
         (other(base_url="api.example"), "base_url must begin with http"),
         (other(speed=3), "models.other: unknown key speed; known: api_key_env"),
         (other(read_s="long"), "models.other.read_s must be int or float, not str"),
         (other(context_tokens=True), "models.other.context_tokens must be int, not bool"),
+        (other(think_tags=["<think>"]), "think_tags must be two texts"),
+        (other(think_tags=["<think>", ""]), "think_tags must be two texts"),
+        (other(think_tags=[1, 2]), "think_tags must be two texts"),
+        (other(start_in_reasoning=True), "start_in_reasoning needs think_tags"),
         (other(fallback=["none"]), "models.other: fallback names none, not declared"),
         ({"models": {"fast": 3}}, "models.fast must be a table"),
         ({"models": []}, "`models` must be a table of tables"),
@@ -118,3 +130,11 @@ def test_without_a_file_there_are_no_models(settings: Any) -> None:
 def test_the_file_of_the_site_is_read() -> None:
     assert list(catalog.models()) == ["fast", "other"]
     assert catalog.default_model() == "fast"
+
+
+def test_the_example_can_be_used_as_it_is() -> None:
+    path = Path(__file__).parents[2] / "deploy" / "models.example.toml"
+    found = parse(tomllib.loads(path.read_text()))
+    assert found.default == "fast"
+    # Nothing but keys that this machine does not have.
+    assert all("which is not set" in warning for warning in found.warnings)
