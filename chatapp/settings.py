@@ -127,6 +127,7 @@ _RELAY_MEANINGS: Final = {
     "read_s": "silence of a provider that ends the answer as failed/stalled",
     "first_byte_s": "limit for a provider's first byte",
     "total_s": "wall clock of one answer, from the moment it was asked for",
+    "upstream_retries": "how often a model is asked again before it has said anything; 0 = never",
     "drain_s": "how long a stopping worker lets its answers finish",
     "cancel_after_s": "default patience after the last viewer was lost",
     "leave_after_s": "default patience after the last viewer left on purpose",

@@ -44,6 +44,9 @@ class RelayConfig:
     first_byte_s: float = 120.0
     total_s: float = 1800.0
     """Wall clock of a response, counted from `created`."""
+    upstream_retries: int = 2
+    """How often a model is asked again before any of its answer is there; 0 = never. Two, so that
+    a hiccup passes unnoticed and a person waits seconds, not minutes, for bad news."""
     drain_s: float = 20.0
     cancel_after_s: float = 300.0
     leave_after_s: float = 20.0

@@ -65,6 +65,8 @@ class Notice(Event, frozen=True, kw_only=True, tag="notice"):
     message: str
     done: int | None = None
     total: int | None = None
+    model: str | None = None
+    """With code `fallback`: who answers from now on."""
 
 
 class TextDelta(Event, frozen=True, kw_only=True, tag="text.delta"):

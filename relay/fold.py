@@ -136,6 +136,8 @@ class Folder:
                 pass
         if isinstance(event, ev.Notice):
             changes["notice"] = event
+            if event.code == "fallback" and event.model:
+                changes["model"] = event.model
         elif isinstance(event, (*ev.CONTENT, ev.Ended)):
             changes["notice"] = None
 

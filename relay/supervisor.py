@@ -32,7 +32,7 @@ from relay.events import encode_event
 from relay.fold import text_sha256
 from relay.generate import Committer, End, Generation, Outcome, Record, Records, conclude, ended
 from relay.generate.end import end_of_take_over
-from relay.generate.run import Upstream, now_rfc3339
+from relay.generate.run import now_rfc3339
 from relay.hub import forever
 from relay.metrics import COUNTERS
 from relay.states import StopReason
@@ -47,12 +47,14 @@ from relay.store import (
     Store,
     fold_log,
 )
+from relay.upstream import Attempts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from relay.config import ModelConfig, RelayConfig
     from relay.hub import Hub
+    from relay.upstream.attempts import Upstream
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +111,7 @@ class Supervisor:
         self._hub = hub
         self._records = records
         self._models = models
-        self._upstream = upstream
+        self._attempts = Attempts(upstream, retries=config.upstream_retries)
         self._config = config
         self._shards = shards
         self._committer = Committer(store, config.flush_max_ms)
@@ -279,7 +281,8 @@ class Supervisor:
             await self._end(lease, claim, end_of_take_over(claim))
             await self._record(run, None)
             return
-        model = self._models().get(record.request.model)
+        declared = self._models()
+        model = declared.get(record.request.model)
         if model is None:
             message = f"This server no longer has a model named {record.request.model!r}."
             await self._end(lease, claim, End.failed(ErrorKind.NOT_FOUND, message))
@@ -288,10 +291,10 @@ class Supervisor:
         generation = run.generation = Generation(
             store=self._store,
             committer=self._committer,
-            upstream=self._upstream,
+            upstream=self._attempts,
             config=self._config,
             request=record.request,
-            model=model,
+            models=[model, *(declared[name] for name in model.fallback if name in declared)],
             lease=lease,
             next_seq=claim.seq + 1,
         )

@@ -81,10 +81,7 @@ class StopScan:
         return Finish(events=events + self._rest(), finish_reason=FinishReason.STOP)
 
     def abandon(self) -> list[Event]:
-        if self.match is None:
-            events = self._last(self._inner.abandon())
-        else:
-            events = []
+        events = self._last(self._inner.abandon()) if self.match is None else []
         return events + self._rest()
 
     def _scan(self, events: list[Event]) -> list[Event]:

@@ -24,7 +24,7 @@ from relay.states import Status
 from relay.store import Appended, Lease, Store
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from relay.config import ModelConfig, RelayConfig
@@ -54,9 +54,12 @@ class Call(Protocol):
 
 class Upstream(Protocol):
     def open(
-        self, request: GenerationRequest, model: ModelConfig
+        self, request: GenerationRequest, models: Sequence[ModelConfig]
     ) -> AbstractAsyncContextManager[Call]:
-        """Leaving the context closes the connection, at the latest one second later."""
+        """Ask the first of `models`, or its fallbacks, the others.
+
+        Leaving the context closes the connection, at the latest one second later.
+        """
 
 
 class Generation:
@@ -70,7 +73,7 @@ class Generation:
         upstream: Upstream,
         config: RelayConfig,
         request: GenerationRequest,
-        model: ModelConfig,
+        models: Sequence[ModelConfig],
         lease: Lease,
         next_seq: int,
     ) -> None:
@@ -78,8 +81,8 @@ class Generation:
         self._store = store
         self._upstream = upstream
         self._request = request
-        self._model = model
-        self._total_s = model.total_s or config.total_s
+        self._models = models
+        self._total_s = models[0].total_s or config.total_s
         self._reader: asyncio.Task[End] | None = None
         self._decided: End | None = None
         self._fenced = False
@@ -158,7 +161,7 @@ class Generation:
         return max(0.0, self._total_s - (datetime.now(UTC) - created).total_seconds())
 
     async def _copy(self) -> End:
-        async with self._upstream.open(self._request, self._model) as call:
+        async with self._upstream.open(self._request, self._models) as call:
             try:
                 async for events in call:
                     self.writer.add(events)

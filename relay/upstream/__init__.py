@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from relay.upstream.attempts import Attempts
 from relay.upstream.call import Call
 from relay.upstream.client import Upstream
 
-__all__ = ["Call", "Upstream"]
+__all__ = ["Attempts", "Call", "Upstream"]

@@ -45,7 +45,9 @@ class Upstream:
         await self._connections.aclose()
 
     @asynccontextmanager
-    async def open(self, request: GenerationRequest, model: ModelConfig) -> AsyncIterator[Call]:
+    async def open(
+        self, request: GenerationRequest, model: ModelConfig, *, stream: bool = True
+    ) -> AsyncIterator[Call]:
         """Ask; the context's body runs once the provider has accepted.
 
         Leaving the context closes the connection: given back if the answer was read to its end,
@@ -53,7 +55,7 @@ class Upstream:
         does not begin to answer within `first_byte_s`.
         """
         config, dialect = self._config, self._dialects[model.dialect]
-        asked = Asked(request=request, model=model)
+        asked = Asked(request=request, model=model, stream=stream)
         decoder = decoder_for(dialect, asked)
         first_byte_s = _given(model.first_byte_s, config.first_byte_s)
         silence = Silence(first_byte_s)

@@ -149,7 +149,10 @@ export class Folder {
         break;
       default: // `notice` is below; anything else is of a later schema and without meaning here
     }
-    if (event.type === 'notice') state.notice = notice(event);
+    if (event.type === 'notice') {
+      state.notice = notice(event);
+      if (event.code === 'fallback' && event.model) state.model = event.model;
+    }
     else if (CONTENT.has(event.type) || event.type === 'ended') state.notice = null;
   }
 
@@ -235,5 +238,6 @@ function notice(event) {
     message: event.message,
     done: event.done ?? null,
     total: event.total ?? null,
+    model: event.model ?? null,
   };
 }

@@ -73,7 +73,7 @@ class PuppetUpstream:
 
     @asynccontextmanager
     async def open(
-        self, request: GenerationRequest, model: ModelConfig
+        self, request: GenerationRequest, model: ModelConfig, *, stream: bool = True
     ) -> AsyncIterator[PuppetCall]:
         if self.refusal is not None:
             raise self.refusal

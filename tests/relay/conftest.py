@@ -13,7 +13,7 @@ from relay.store import MemoryStore, RedisStore, Store
 from tests.relay.scribe import Scribe
 
 # Short enough that a test may wait for it, long enough for a busy machine.
-CONFIG = RelayConfig(check_s=0.2, lease_s=5.0, renew_s=0.5, take_over_s=0.2)
+CONFIG = RelayConfig(check_s=0.2, lease_s=5.0, renew_s=0.5, take_over_s=0.2, upstream_retries=0)
 
 
 @pytest.fixture

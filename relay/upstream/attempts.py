@@ -1,0 +1,211 @@
+"""Asking again, and asking somebody else, as long as nothing of an answer is there (law 11).
+
+Before the first content event a failure that may pass is tried again after a pause, then the
+model's fallbacks are asked in their order, and at last the same request without streaming. Each
+step is a notice, handed out before its pause, so that whoever waits knows why. After the first
+content event nothing is repeated: what came is kept, and the person decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Final, Protocol, Self
+
+from relay.errors import ErrorKind, UpstreamError
+from relay.events import CONTENT, Event, Notice
+from relay.upstream.circuit import Circuit, Circuits
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from relay.config import ModelConfig
+    from relay.request import GenerationRequest
+
+BACKOFF_S: Final = 0.5
+"""First pause, doubled each time: a hiccup of a load balancer is over by then."""
+BACKOFF_MAX_S: Final = 8.0
+PATIENCE_S: Final = 20.0
+"""A provider that asks for a longer pause is not waited for: the person is told at once."""
+
+_MOVE_ON: Final = frozenset(ErrorKind) - {ErrorKind.INVALID_REQUEST, ErrorKind.CONTENT_FILTER}
+"""Failures that another model may not share: a lost key or an empty account is this provider's, a
+longer context may fit. What one provider refused to answer is not carried to the next."""
+_PERHAPS_STREAMING: Final = frozenset(
+    {ErrorKind.EMPTY_RESPONSE, ErrorKind.TRUNCATED, ErrorKind.PROTOCOL}
+)
+"""Failures that a proxy which spoils streams would cause."""
+
+
+class Finish(Protocol):
+    @property
+    def finish_reason(self) -> str | None: ...
+
+
+class Call(Protocol):
+    @property
+    def finish(self) -> Finish | None: ...
+
+    def __aiter__(self) -> AsyncIterator[list[Event]]: ...
+
+    def abandon(self) -> list[Event]: ...
+
+
+class Upstream(Protocol):
+    """One request to one provider."""
+
+    def open(
+        self, request: GenerationRequest, model: ModelConfig, *, stream: bool = True
+    ) -> AbstractAsyncContextManager[Call]: ...
+
+
+class Attempts:
+    """All requests of a process. `retries`: how often one model is asked again; 0 turns it off."""
+
+    def __init__(self, upstream: Upstream, *, retries: int) -> None:
+        self.circuits = Circuits()
+        self._upstream = upstream
+        self._retries = retries
+
+    @asynccontextmanager
+    async def open(
+        self, request: GenerationRequest, models: Sequence[ModelConfig]
+    ) -> AsyncIterator[AttemptedCall]:
+        """The first of `models` is asked, the others are its fallbacks. Asks when iterated.
+
+        Leaving the context closes the connection that is open then.
+        """
+        call = AttemptedCall(self._upstream, self.circuits, request, models, self._retries)
+        async with call.opened:
+            yield call
+
+
+class AttemptedCall:
+    """One answer, iterated by the task that opened it, from whoever gives it.
+
+    Iterating raises UpstreamError: the failure that nothing could be done about.
+    """
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        circuits: Circuits,
+        request: GenerationRequest,
+        models: Sequence[ModelConfig],
+        retries: int,
+    ) -> None:
+        self._upstream = upstream
+        self._circuits = circuits
+        self._request = request
+        self._models = models
+        self._retries = retries
+        self._at = 0
+        self._tries = 0
+        """Of the present model."""
+        self._stream = True
+        self._doubts_streaming = False
+        self._pause_s = 0.0
+        self._committed = False
+        self.opened = AsyncExitStack()
+        """What is open at this moment."""
+        self._call: Call | None = None
+        self._events: AsyncIterator[list[Event]] | None = None
+
+    @property
+    def finish(self) -> Finish | None:
+        return self._call.finish if self._call is not None else None
+
+    def abandon(self) -> list[Event]:
+        return self._call.abandon() if self._call is not None else []
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> list[Event]:
+        try:
+            events = self._events if self._events is not None else await self._ask()
+            batch = await anext(events)
+        except StopAsyncIteration:
+            self._circuit.succeeded()
+            raise
+        except UpstreamError as error:
+            if not isinstance(error, _LeftAlone):
+                self._circuit.failed(error, time.monotonic())
+            notice = None if self._committed else self._next_step(error)
+            if notice is None:
+                raise
+            self._call = self._events = None
+            await self.opened.aclose()
+            return [notice]
+        if not self._committed and any(isinstance(event, CONTENT) for event in batch):
+            self._committed = True
+            self._circuit.succeeded()
+        return batch
+
+    @property
+    def _model(self) -> ModelConfig:
+        return self._models[self._at]
+
+    @property
+    def _circuit(self) -> Circuit:
+        return self._circuits.of(self._model)
+
+    async def _ask(self) -> AsyncIterator[list[Event]]:
+        if self._pause_s:
+            await asyncio.sleep(self._pause_s)
+        self._tries += 1
+        wait_s = self._circuit.wait_s(time.monotonic())
+        if wait_s:
+            raise _LeftAlone(wait_s)
+        opened = self._upstream.open(self._request, self._model, stream=self._stream)
+        self._call = await self.opened.enter_async_context(opened)
+        self._events = aiter(self._call)
+        return self._events
+
+    # -- what to do about a failure ---------------------------------------------------------------
+    def _next_step(self, error: UpstreamError) -> Notice | None:
+        """Prepare the next attempt and say so; None if there is none."""
+        self._doubts_streaming |= self._at == 0 and error.kind in _PERHAPS_STREAMING
+        asked_s = error.retry_after_s or 0.0
+        left = self._retries - self._tries + 1 if self._stream else 0
+        if (
+            error.retryable
+            and left > 0
+            and asked_s <= PATIENCE_S
+            and not isinstance(error, _LeftAlone)
+        ):
+            backoff_s = min(BACKOFF_MAX_S, BACKOFF_S * 2 ** (self._tries - 1))
+            jittered_s = backoff_s * random.uniform(0.5, 1.0)  # noqa: S311 - against stampedes
+            self._pause_s = max(asked_s, jittered_s)
+            return _notice("retrying", f"{error.message} Trying again.", self._model)
+        if self._stream and error.kind in _MOVE_ON and self._at + 1 < len(self._models):
+            self._at += 1
+            self._tries, self._pause_s = 0, 0.0
+            message = f"{error.message} {self._model.name} answers instead."
+            return _notice("fallback", message, self._model)
+        if self._stream and self._doubts_streaming and self._retries:
+            self._at, self._stream, self._tries, self._pause_s = 0, False, 0, 0.0
+            message = f"{error.message} Trying again without streaming."
+            return _notice("retrying", message, self._model)
+        if asked_s > PATIENCE_S:
+            error.message += f" It asks to wait {_words(asked_s)} before the next try."
+        return None
+
+
+class _LeftAlone(UpstreamError):
+    """The circuit is open: nobody was asked."""
+
+    def __init__(self, wait_s: float) -> None:
+        message = "The provider has failed several times in a row and is left alone for now."
+        super().__init__(ErrorKind.OVERLOADED, message, retry_after_s=wait_s)
+
+
+def _notice(code: str, message: str, model: ModelConfig) -> Notice:
+    return Notice(code=code, message=message, model=model.name)
+
+
+def _words(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
