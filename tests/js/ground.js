@@ -15,7 +15,7 @@ export function fixture(path) {
 
 /** The event-stream vectors that relay/wire/sse.py is held to as well. */
 export function sseVectors() {
-  const { vectors } = fixture('sse/vectors.json');
+  const { vectors } = fixture('corpus/sse_vectors.json');
   return vectors;
 }
 
