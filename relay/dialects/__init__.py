@@ -8,15 +8,17 @@ from typing import Final
 
 from relay.dialects.anthropic import ANTHROPIC
 from relay.dialects.dialect import Asked, Decoder, Dialect, Finish
+from relay.dialects.llamacpp import LLAMACPP
 from relay.dialects.openai_chat import OPENAI_CHAT
 from relay.dialects.openai_responses import OPENAI_RESPONSES
+from relay.dialects.sglang_tokens import SGLANG_TOKENS
 from relay.dialects.stop_scan import StopScan
 from relay.dialects.think_tags import ThinkTags
+from relay.dialects.vllm_tokens import VLLM_TOKENS
 from relay.wire.think_tags import ThinkTagSplitter
 
-DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
-    {dialect.name: dialect for dialect in (OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC)}
-)
+_ALL: Final = (OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC, LLAMACPP, VLLM_TOKENS, SGLANG_TOKENS)
+DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType({d.name: d for d in _ALL})
 
 
 def decoder_for(dialect: Dialect, asked: Asked) -> Decoder:

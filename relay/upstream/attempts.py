@@ -13,10 +13,11 @@ import random
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from relay.errors import ErrorKind, UpstreamError
-from relay.events import CONTENT, Event, Notice
+from relay.events import CONTENT, Event, Notice, Usage
 from relay.upstream.circuit import Circuit, Circuits
 
 if TYPE_CHECKING:
@@ -109,6 +110,12 @@ class AttemptedCall:
         self._doubts_streaming = False
         self._pause_s = 0.0
         self._committed = False
+        """Content was handed out: nothing is asked any more, whatever happens."""
+        self._held: list[Event] = []
+        """Usage that came before content: it counts only for the attempt that answers."""
+        self._failure: UpstreamError | None = None
+        self._may_pass = False
+        """Somebody failed in a way that may be over when a person tries again."""
         self.opened = AsyncExitStack()
         """What is open at this moment."""
         self._call: Call | None = None
@@ -119,31 +126,58 @@ class AttemptedCall:
         return self._call.finish if self._call is not None else None
 
     def abandon(self) -> list[Event]:
-        return self._call.abandon() if self._call is not None else []
+        return [*self._held, *self._call.abandon()] if self._call is not None else []
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> list[Event]:
+        if self._failure is not None:
+            raise self._failure
         try:
             events = self._events if self._events is not None else await self._ask()
-            batch = await anext(events)
+            while True:
+                batch = self._sorted(await anext(events))
+                if batch:
+                    return batch
         except StopAsyncIteration:
             self._circuit.succeeded()
+            if self._held:
+                return self._release()
             raise
         except UpstreamError as error:
-            if not isinstance(error, _LeftAlone):
-                self._circuit.failed(error, time.monotonic())
-            notice = None if self._committed else self._next_step(error)
-            if notice is None:
-                raise
-            self._call = self._events = None
+            return await self._after(error)
+
+    def _sorted(self, batch: list[Event]) -> list[Event]:
+        """What may be handed out now."""
+        if self._committed:
+            return batch
+        if any(isinstance(event, CONTENT) for event in batch):
+            self._committed = True
+            self._circuit.answering()
+            return self._release() + batch
+        self._held += [event for event in batch if isinstance(event, Usage)]
+        return [event for event in batch if not isinstance(event, Usage)]
+
+    def _release(self) -> list[Event]:
+        held, self._held = self._held, []
+        return held
+
+    async def _after(self, error: UpstreamError) -> list[Event]:
+        """The notice of the next attempt; else what is left to be told, or the failure."""
+        if not isinstance(error, _LeftAlone):
+            now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+            self._circuit.failed(error, time.monotonic(), now)
+        self._may_pass |= error.retryable
+        notice = None if self._committed else self._next_step(error)
+        if notice is not None:
+            self._held, self._call, self._events = [], None, None
             await self.opened.aclose()
             return [notice]
-        if not self._committed and any(isinstance(event, CONTENT) for event in batch):
-            self._committed = True
-            self._circuit.succeeded()
-        return batch
+        self._failure = self._final(error)
+        if self._held:
+            return self._release()
+        raise self._failure
 
     @property
     def _model(self) -> ModelConfig:
@@ -157,7 +191,7 @@ class AttemptedCall:
         if self._pause_s:
             await asyncio.sleep(self._pause_s)
         self._tries += 1
-        wait_s = self._circuit.wait_s(time.monotonic())
+        wait_s = self._circuit.admit(time.monotonic())
         if wait_s:
             raise _LeftAlone(wait_s)
         opened = self._upstream.open(self._request, self._model, stream=self._stream)
@@ -187,12 +221,23 @@ class AttemptedCall:
             message = f"{error.message} {self._model.name} answers instead."
             return _notice("fallback", message, self._model)
         if self._stream and self._doubts_streaming and self._retries:
+            # To whoever was asked last this is a step back to the first: the answer is the first's.
+            code = "fallback" if self._at else "retrying"
             self._at, self._stream, self._tries, self._pause_s = 0, False, 0, 0.0
-            message = f"{error.message} Trying again without streaming."
-            return _notice("retrying", message, self._model)
-        if asked_s > PATIENCE_S:
-            error.message += f" It asks to wait {_words(asked_s)} before the next try."
+            message = f"{error.message} {self._model.name} is asked again, without streaming."
+            return _notice(code, message, self._model)
         return None
+
+    def _final(self, error: UpstreamError) -> UpstreamError:
+        """The last failure, as a person should hear of it."""
+        message, wait_s = error.message, error.retry_after_s or 0.0
+        if not self._committed and wait_s > PATIENCE_S:
+            message = f"{message} Try again in {_words(wait_s)}."
+        if (message, self._may_pass) == (error.message, error.retryable):
+            return error
+        return UpstreamError(
+            error.kind, message, retryable=self._may_pass, retry_after_s=error.retry_after_s
+        )
 
 
 class _LeftAlone(UpstreamError):
@@ -208,4 +253,6 @@ def _notice(code: str, message: str, model: ModelConfig) -> Notice:
 
 
 def _words(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"

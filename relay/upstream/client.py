@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import aiohttp
 import httpx
@@ -18,6 +18,8 @@ from relay.dialects import DIALECTS, Asked, Dialect, decoder_for
 from relay.errors import ErrorKind, UpstreamError
 from relay.upstream.call import LOST, Call, close, late
 from relay.upstream.connections import Connections
+from relay.upstream.retry_after import retry_after_s
+from relay.upstream.prompts import read_prompt
 from relay.upstream.silence import Silence
 
 if TYPE_CHECKING:
@@ -30,7 +32,6 @@ MAX_ERROR_BYTES: Final = 64 * 1024
 ERROR_BODY_S: Final = 10.0
 PIECE_BYTES: Final = 256 * 1024
 """Larger requests, such as pictures, are written piece by piece, so that others get their turn."""
-MAX_RETRY_AFTER_S: Final = 86_400.0
 
 
 class Upstream:
@@ -55,14 +56,18 @@ class Upstream:
         does not begin to answer within `first_byte_s`.
         """
         config, dialect = self._config, self._dialects[model.dialect]
-        asked = Asked(request=request, model=model, stream=stream)
-        decoder = decoder_for(dialect, asked)
         first_byte_s = _given(model.first_byte_s, config.first_byte_s)
         silence = Silence(first_byte_s)
         started_s = asyncio.get_running_loop().time()
         silence.begin(started_s)
         try:
-            response = await self._send(dialect, asked)
+            asked = await self._prepared(
+                dialect, Asked(request=request, model=model, stream=stream)
+            )
+            decoder = decoder_for(dialect, asked)
+            response = await self._send(
+                dialect, asked, dialect.path_of(model), dialect.build(asked)
+            )
         except asyncio.CancelledError:
             if silence.ended_wait():
                 raise late(first_byte_s) from None
@@ -86,11 +91,27 @@ class Upstream:
         finally:
             await call.aclose()
 
-    async def _send(self, dialect: Dialect, asked: Asked) -> httpx.Response:
+    async def _prepared(self, dialect: Dialect, asked: Asked) -> Asked:
+        """With the prompt, for an engine that is asked for it first."""
+        template = dialect.template
+        if template is None:
+            return asked
+        response = await self._send(dialect, asked, template.path, template.build(asked))
+        chunks = _chunks(response)
+        if not response.is_success:
+            raise await _refusal(response, chunks, dialect, asked.model)
+        try:
+            return replace(asked, prompt=await read_prompt(template, chunks))
+        finally:
+            await close(response, chunks)
+
+    async def _send(
+        self, dialect: Dialect, asked: Asked, path: str, content: dict[str, Any]
+    ) -> httpx.Response:
         model = asked.model
         connect_s = _given(model.connect_s, self._config.connect_s)
-        url = _url(model.base_url, dialect.path)
-        body = msgspec.json.encode(dialect.build(asked))
+        url = _url(model.base_url, path)
+        body = msgspec.json.encode(content)
         http_request = httpx.Request(
             "POST",
             url,
@@ -163,26 +184,13 @@ async def _refusal(
     finally:
         await close(response, chunks)
     error = dialect.error_of_body(response.status_code, bytes(body), model)
-    asked = _retry_after_s(response.headers)
+    # Budget headers come with every answer; only with a 429 are they the reason to wait.
+    asked = retry_after_s(
+        response.headers, now=datetime.now(UTC), budgets=error.kind is ErrorKind.RATE_LIMIT
+    )
     if asked is not None:
         error.retry_after_s = asked
     return error
-
-
-def _retry_after_s(headers: httpx.Headers) -> float | None:
-    """Seconds from `Retry-After` (number or date) or OpenAI's `retry-after-ms`."""
-    value = headers.get("retry-after-ms", "")
-    scale = 0.001
-    if not value:
-        value, scale = headers.get("retry-after", ""), 1.0
-    try:
-        seconds = float(value) * scale
-    except ValueError:
-        try:
-            seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
-        except (ValueError, TypeError):
-            return None
-    return min(max(seconds, 0.0), MAX_RETRY_AFTER_S) if seconds == seconds else None
 
 
 def _unreachable(error: BaseException) -> str:

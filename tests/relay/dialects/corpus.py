@@ -17,6 +17,7 @@ from relay.events import Event, PartMeta
 from relay.fold import fold
 from relay.request import GenerationRequest
 from relay.states import FinishReason
+from relay.wire.detok import Vocabulary
 
 REQUEST = GenerationRequest(
     response_id="r1", model="m", messages=[], created_at="2026-03-01T12:00:00Z"
@@ -77,7 +78,13 @@ def asked_in(case: dict[str, Any]) -> Asked:
         start_in_reasoning=bool(options.get("start_in_reasoning")),
     )
     request = msgspec.structs.replace(REQUEST, stop=case.get("stops") or [])
-    return Asked(request=request, model=model)
+    vocabulary = None
+    if "vocab" in case:
+        vocabulary = Vocabulary(
+            pieces={int(token): base64.b64decode(piece) for token, piece in case["vocab"].items()},
+            special=frozenset(case.get("special") or ()),
+        )
+    return Asked(request=request, model=model, vocabulary=vocabulary)
 
 
 def decode(case: dict[str, Any], chunks: list[bytes]) -> Result:
