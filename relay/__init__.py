@@ -46,7 +46,7 @@ from relay.store import (
     shard_of,
 )
 from relay.supervisor import Supervisor
-from relay.upstream import Upstream
+from relay.upstream import Circuits, CircuitState, CircuitStatus, Upstream
 from relay.wire.sse import Frame, encode_frame
 
 __all__ = [
@@ -56,6 +56,9 @@ __all__ = [
     "WALL_CLOCK",
     "WORKER_LOST",
     "Cancelled",
+    "CircuitState",
+    "CircuitStatus",
+    "Circuits",
     "Created",
     "Disconnect",
     "End",

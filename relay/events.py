@@ -66,7 +66,7 @@ class Notice(Event, frozen=True, kw_only=True, tag="notice"):
     done: int | None = None
     total: int | None = None
     model: str | None = None
-    """With code `fallback`: who answers from now on."""
+    """Who answers from now on: after a fallback, or when another run begins with the first."""
 
 
 class TextDelta(Event, frozen=True, kw_only=True, tag="text.delta"):

@@ -136,7 +136,7 @@ class Folder:
                 pass
         if isinstance(event, ev.Notice):
             changes["notice"] = event
-            if event.code == "fallback" and event.model:
+            if event.model is not None:
                 changes["model"] = event.model
         elif isinstance(event, (*ev.CONTENT, ev.Ended)):
             changes["notice"] = None

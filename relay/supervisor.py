@@ -28,7 +28,7 @@ from relay.errors import (
     RecordUnavailable,
     StoreUnavailable,
 )
-from relay.events import encode_event
+from relay.events import Notice, encode_event
 from relay.fold import text_sha256
 from relay.generate import Committer, End, Generation, Outcome, Record, Records, conclude, ended
 from relay.generate.end import end_of_take_over
@@ -47,7 +47,7 @@ from relay.store import (
     Store,
     fold_log,
 )
-from relay.upstream import Attempts
+from relay.upstream import Attempts, Circuits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -128,6 +128,11 @@ class Supervisor:
     @property
     def running(self) -> int:
         return len(self._runs)
+
+    @property
+    def circuits(self) -> Circuits:
+        """How this process has met the upstreams of its models."""
+        return self._attempts.circuits
 
     def start(self) -> None:
         self._hub.start()
@@ -298,6 +303,11 @@ class Supervisor:
             lease=lease,
             next_seq=claim.seq + 1,
         )
+        if claim.attempt > 1:
+            # Named, because the run before may have told of a fallback that answers.
+            message = "The worker that was to answer is gone; another one starts."
+            notice = Notice(code="retrying", message=message, model=model.name)
+            generation.writer.add([notice])
         if run.stop_reason is not None:
             generation.stop(run.stop_reason)
         if self._draining:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from relay.upstream.attempts import Attempts
 from relay.upstream.call import Call
+from relay.upstream.circuit import Circuits, CircuitState, CircuitStatus
 from relay.upstream.client import Upstream
 
-__all__ = ["Attempts", "Call", "Upstream"]
+__all__ = ["Attempts", "Call", "CircuitState", "CircuitStatus", "Circuits", "Upstream"]

@@ -221,11 +221,9 @@ class AttemptedCall:
             message = f"{error.message} {self._model.name} answers instead."
             return _notice("fallback", message, self._model)
         if self._stream and self._doubts_streaming and self._retries:
-            # To whoever was asked last this is a step back to the first: the answer is the first's.
-            code = "fallback" if self._at else "retrying"
             self._at, self._stream, self._tries, self._pause_s = 0, False, 0, 0.0
             message = f"{error.message} {self._model.name} is asked again, without streaming."
-            return _notice(code, message, self._model)
+            return _notice("retrying", message, self._model)
         return None
 
     def _final(self, error: UpstreamError) -> UpstreamError:

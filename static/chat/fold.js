@@ -151,9 +151,8 @@ export class Folder {
     }
     if (event.type === 'notice') {
       state.notice = notice(event);
-      if (event.code === 'fallback' && event.model) state.model = event.model;
-    }
-    else if (CONTENT.has(event.type) || event.type === 'ended') state.notice = null;
+      if (event.model != null) state.model = event.model;
+    } else if (CONTENT.has(event.type) || event.type === 'ended') state.notice = null;
   }
 
   /** @returns {Snapshot} */
