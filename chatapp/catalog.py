@@ -6,7 +6,7 @@ Keys are not in the file: `api_key_env` names a variable, and `settings.model_ke
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -56,8 +56,8 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "tokenizer": (str,),
     "chat_template": (str,),
 }
+_FILES: Final = ("tokenizer", "chat_template")
 _REQUIRED: Final = ("dialect", "base_url", "upstream_model")
-_FIELDS: Final = frozenset(field.name for field in fields(ModelConfig))
 
 
 def models() -> Mapping[str, ModelConfig]:
@@ -133,9 +133,20 @@ def _model(name: str, table: Any, warnings: list[str]) -> ModelConfig:
         raise CatalogError(f'{where}: think_tags must be two texts, as in ["<think>", "</think>"]')
     if table.get("start_in_reasoning") and tags is None:
         raise CatalogError(f"{where}: start_in_reasoning needs think_tags, to know where it ends")
+    _check_files(where, table)
     return ModelConfig(
         name=name, api_key=_key(where, table, warnings), **_values(where, table, warnings)
     )
+
+
+def _check_files(where: str, table: dict[str, Any]) -> None:
+    """A dialect of token ids needs two files; whichever is named must be there."""
+    if DIALECTS[table["dialect"]].prompt_ids:
+        if missing := [key for key in _FILES if not table.get(key)]:
+            raise CatalogError(f"{where}: dialect {table['dialect']} needs {_names(missing)}")
+        for key in _FILES:
+            if not Path(table[key]).is_file():
+                raise CatalogError(f"{where}: {key} names {table[key]}, which is no file")
 
 
 def _key(where: str, table: dict[str, Any], warnings: list[str]) -> str | None:
@@ -149,12 +160,12 @@ def _key(where: str, table: dict[str, Any], warnings: list[str]) -> str | None:
 def _values(where: str, table: dict[str, Any], warnings: list[str]) -> dict[str, Any]:
     """What ModelConfig takes, with lists as the immutable kinds it wants."""
     kinds: dict[str, type] = {"fallback": tuple, "supports": frozenset, "think_tags": tuple}
-    if unused := set(table) - _FIELDS - {"api_key_env"}:
+    if unused := set() if DIALECTS[table["dialect"]].prompt_ids else set(table) & set(_FILES):
         warnings.append(f"{where}: {_names(unused)} has no effect on dialect {table['dialect']}")
     return {
         key: kinds[key](value) if key in kinds else value
         for key, value in table.items()
-        if key in _FIELDS
+        if key != "api_key_env"
     }
 
 

@@ -86,6 +86,10 @@ class ModelConfig:
     """What the model writes around its reasoning, as in `("<think>", "</think>")`."""
     start_in_reasoning: bool = False
     """The prompt has opened the tag already."""
+    tokenizer: str | None = None
+    """Path of the model's `tokenizer.json`: dialects that ask and answer in token ids need it."""
+    chat_template: str | None = None
+    """Path of a Jinja file, or of a `tokenizer_config.json` with a template in it; needed there."""
     input_price_per_mtok: float = 0.0
     output_price_per_mtok: float = 0.0
     extra_body: Mapping[str, Any] = field(default_factory=dict)

@@ -11,13 +11,18 @@ from relay.errors import ErrorKind, UpstreamError
 if TYPE_CHECKING:
     from relay.dialects.dialect import Asked
 
-__all__ = ["bearer_headers", "limit_of", "text_messages"]
+__all__ = ["bearer_headers", "extra_of", "limit_of", "text_messages"]
 
 
 def limit_of(asked: Asked) -> int | None:
     """The most tokens the answer may have; None: as many as the engine has room for."""
     limits = (asked.request.max_output_tokens, asked.model.max_output_tokens)
     return min((limit for limit in limits if limit is not None), default=None)
+
+
+def extra_of(asked: Asked) -> dict[str, Any]:
+    """`extra_body` without what is meant for the chat template."""
+    return {k: v for k, v in asked.model.extra_body.items() if k != "chat_template_kwargs"}
 
 
 def text_messages(asked: Asked) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from relay.dialects.answer_texts import AnswerTexts
 from relay.dialects.dialect import Dialect, Template
-from relay.dialects.engine_request import bearer_headers, limit_of, text_messages
+from relay.dialects.engine_request import bearer_headers, extra_of, limit_of, text_messages
 from relay.dialects.finish_reasons import finish_reason
 from relay.dialects.openai_chat_answer import progress_notice
 from relay.dialects.provider_errors import error_of_body
@@ -123,7 +123,7 @@ def _reason(value: dict[str, Any]) -> FinishReason | None:
 
 def build(asked: Asked) -> dict[str, Any]:
     """The body to send. `extra_body` wins over everything but the streaming."""
-    request, model = asked.request, asked.model
+    request = asked.request
     body: dict[str, Any] = {"prompt": asked.prompt, "return_tokens": True}
     if (limit := limit_of(asked)) is not None:
         body["n_predict"] = limit
@@ -131,7 +131,7 @@ def build(asked: Asked) -> dict[str, Any]:
         body["temperature"] = request.temperature
     if request.stop:
         body["stop"] = request.stop
-    return body | _without_template(model.extra_body) | {"stream": asked.stream}
+    return body | extra_of(asked) | {"stream": asked.stream}
 
 
 def build_template(asked: Asked) -> dict[str, Any]:
@@ -149,10 +149,6 @@ def prompt_in(value: object) -> str:
             ErrorKind.PROTOCOL, "The engine did not turn the conversation into a prompt."
         )
     return prompt
-
-
-def _without_template(extra: Any) -> dict[str, Any]:
-    return {key: value for key, value in extra.items() if key != "chat_template_kwargs"}
 
 
 LLAMACPP: Final = Dialect(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from relay.dialects.dialect import Dialect
-from relay.dialects.engine_request import bearer_headers, limit_of, text_messages
+from relay.dialects.engine_request import bearer_headers, extra_of, limit_of
 from relay.dialects.openai_chat_chunk import usage_counts
 from relay.dialects.provider_errors import error_in, error_of_body
 from relay.dialects.token_answer import TokenDecoder
@@ -66,8 +66,7 @@ class SglangTokensDecoder(TokenDecoder):
 def build(asked: Asked) -> dict[str, Any]:
     """The body to send. `extra_body` wins over everything but the streaming; its
     `sampling_params` are merged into ours."""
-    text_messages(asked)  # refuses what a prompt cannot say
-    extra = dict(asked.model.extra_body)
+    extra = extra_of(asked)
     # Null is "until the context is full"; left out it is 128. No stop strings: a server without a
     # tokenizer has no text to find them in. They are found here.
     sampling: dict[str, Any] = {"max_new_tokens": limit_of(asked)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from relay.dialects.dialect import Dialect
-from relay.dialects.engine_request import bearer_headers, limit_of, text_messages
+from relay.dialects.engine_request import bearer_headers, extra_of, limit_of
 from relay.dialects.openai_chat_chunk import usage_counts
 from relay.dialects.provider_errors import error_of_body
 from relay.dialects.token_answer import TokenDecoder
@@ -53,13 +53,12 @@ def speaks_completions(model: ModelConfig) -> bool:
 def build(asked: Asked) -> dict[str, Any]:
     """The body to send. `extra_body` wins over everything but the streaming; in the body of
     `/inference/v1/generate` its `sampling_params` are merged into ours."""
-    text_messages(asked)  # refuses what a prompt cannot say
     request, model = asked.request, asked.model
     # Null is "until the context is full"; left out it is 16.
     sampling: dict[str, Any] = {"max_tokens": limit_of(asked)}
     if request.temperature is not None:
         sampling["temperature"] = request.temperature
-    extra = dict(model.extra_body)
+    extra = extra_of(asked)
     body: dict[str, Any] = {"model": model.upstream_model}
     if speaks_completions(model):
         if request.stop:

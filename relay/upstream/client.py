@@ -18,8 +18,8 @@ from relay.dialects import DIALECTS, Asked, Dialect, decoder_for
 from relay.errors import ErrorKind, UpstreamError
 from relay.upstream.call import LOST, Call, close, late
 from relay.upstream.connections import Connections
+from relay.upstream.prompts import read_prompt, with_ids
 from relay.upstream.retry_after import retry_after_s
-from relay.upstream.prompts import read_prompt
 from relay.upstream.silence import Silence
 
 if TYPE_CHECKING:
@@ -92,7 +92,9 @@ class Upstream:
             await call.aclose()
 
     async def _prepared(self, dialect: Dialect, asked: Asked) -> Asked:
-        """With the prompt, for an engine that is asked for it first."""
+        """With the prompt, for an engine that wants one."""
+        if dialect.prompt_ids:
+            return await with_ids(asked)
         template = dialect.template
         if template is None:
             return asked

@@ -56,12 +56,28 @@ def test_a_key_that_is_not_set_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> 
     assert "FAST_KEY" in warning
 
 
-def test_what_this_version_does_not_use_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_dialect_does_not_use_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAST_KEY", "sk-1")
     content = tomllib.loads(GOOD)
     content["models"]["other"]["chat_template"] = "t.jinja"
     (warning,) = parse(content).warnings
     assert "chat_template has no effect on dialect openai-chat" in warning
+
+
+def test_a_dialect_of_token_ids_has_its_two_files(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FAST_KEY", "sk-1")
+    files = {"tokenizer": str(tmp_path / "t.json"), "chat_template": str(tmp_path / "c.jinja")}
+    for dialect in ("vllm-tokens", "sglang-tokens"):
+        with pytest.raises(CatalogError, match=r"models\.other: tokenizer names .* is no file"):
+            parse(other(dialect=dialect, **files))
+    for path in files.values():
+        Path(path).touch()
+    found = parse(other(dialect="vllm-tokens", **files))
+    model = found.models["other"]
+    assert {"tokenizer": model.tokenizer, "chat_template": model.chat_template} == files
+    assert found.warnings == ()
 
 
 def test_think_tags_reach_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,6 +110,8 @@ def other(**changes: Any) -> dict[str, Any]:
         (other(think_tags=["<think>", ""]), "think_tags must be two texts"),
         (other(think_tags=[1, 2]), "think_tags must be two texts"),
         (other(start_in_reasoning=True), "start_in_reasoning needs think_tags"),
+        (other(dialect="vllm-tokens"), "dialect vllm-tokens needs chat_template, tokenizer"),
+        (other(dialect="sglang-tokens", tokenizer="t"), "needs chat_template"),
         (other(fallback=["none"]), "models.other: fallback names none, not declared"),
         ({"models": {"fast": 3}}, "models.fast must be a table"),
         ({"models": []}, "`models` must be a table of tables"),
