@@ -1,4 +1,5 @@
-"""A provider that does what it is told: a raw HTTP/1.1 server that speaks OpenAI chat.
+"""A provider that does what it is told: a raw HTTP/1.1 server that speaks OpenAI chat, and the
+dialects of Anthropic and OpenAI Responses on their paths.
 
 In tests, scripts say step by step what an answer does, and gates stand where others would sleep:
 
@@ -31,6 +32,7 @@ from tests.scripted.steps import (
     Send,
     Status,
     Step,
+    Whole,
     Wire,
 )
 
@@ -50,5 +52,6 @@ __all__ = [
     "Send",
     "Status",
     "Step",
+    "Whole",
     "Wire",
 ]

@@ -18,7 +18,7 @@ _ASKED = re.compile(
 
 
 def last_user_text(body: Mapping[str, Any]) -> str:
-    for message in reversed(body.get("messages", [])):
+    for message in reversed(body.get("messages") or body.get("input") or []):
         if message.get("role") == "user":
             content = message.get("content", "")
             if isinstance(content, str):

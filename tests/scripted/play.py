@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.scripted.speech import Speech
 from tests.scripted.steps import (
     Close,
     Done,
@@ -25,6 +26,7 @@ from tests.scripted.steps import (
     Send,
     Status,
     Step,
+    Whole,
     Wire,
 )
 
@@ -33,6 +35,7 @@ from tests.scripted.steps import (
 class Request:
     """What the server saw of one request. Times are seconds of time.monotonic."""
 
+    path: str
     headers: dict[str, str]
     body: dict[str, Any]
     text: str
@@ -70,6 +73,7 @@ class Play:
         self._request = request
         self._writer = writer
         self._streaming = False
+        self._speech = Speech(request.path, request.body)
 
     async def run(self, steps: Sequence[Step]) -> None:
         for step in steps:
@@ -80,7 +84,7 @@ class Play:
     async def _step(self, step: Step) -> None:
         match step:
             case Say(text):
-                await self._event(_chunk({"content": text}))
+                await self._body(self._speech.say(text).encode())
                 self._request.deltas += 1
             case Send(data):
                 await self._event(data)
@@ -95,10 +99,10 @@ class Play:
             case Hang():
                 await asyncio.Event().wait()
             case Done(reason):
-                await self._event(_chunk({}, reason))
-                if (self._request.body.get("stream_options") or {}).get("include_usage"):
-                    await self._event({"choices": [], "usage": self._usage()})
-                await self._body(b"data: [DONE]\n\n")
+                await self._body(self._speech.end(reason).encode())
+            case Whole(text):
+                whole = json.dumps(self._speech.whole(text)).encode()
+                await self._write(answer(200, whole, {}))
             case EndBody():
                 await self._head({})
                 self._streaming = False
@@ -116,11 +120,6 @@ class Play:
                 )
                 self._writer.transport.abort()
                 raise Hangup
-
-    def _usage(self) -> dict[str, int]:
-        words = sum(len(str(m.get("content", "")).split()) for m in self._request.body["messages"])
-        sent = self._request.deltas
-        return {"prompt_tokens": words, "completion_tokens": sent, "total_tokens": words + sent}
 
     async def _event(self, data: Any) -> None:
         text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
@@ -142,16 +141,6 @@ class Play:
             self._request.bytes_after_close += len(data)
         self._writer.write(data)
         await self._writer.drain()
-
-
-def _chunk(delta: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
-    return {
-        "id": "chatcmpl-scripted",
-        "object": "chat.completion.chunk",
-        "created": 1735700000,
-        "model": "scripted-1",
-        "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}],
-    }
 
 
 def answer(status: int, body: bytes, headers: Mapping[str, str]) -> bytes:

@@ -25,7 +25,7 @@ NOT_FOUND = 404
 class ScriptedUpstream:
     def __init__(self, *, port: int = 0) -> None:
         self.requests: list[Request] = []
-        self.scripts: dict[str, Sequence[Step]] = {}
+        self.scripts: dict[str, list[Sequence[Step]]] = {}
         self._port = port
         self._gates: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._server: asyncio.Server | None = None
@@ -63,10 +63,18 @@ class ScriptedUpstream:
 
     def script(self, text: str, *steps: Step) -> None:
         """Answer like this whenever the last user message is `text`."""
-        self.scripts[text] = steps
+        self.scripts[text] = [steps]
+
+    def script_each(self, text: str, *scripts: Sequence[Step]) -> None:
+        """One after the other, a script per request; the last is repeated."""
+        self.scripts[text] = list(scripts)
 
     def open(self, gate: str) -> None:
         self._gates[gate].set()
+
+    @property
+    def open_connections(self) -> int:
+        return len(self._tasks)
 
     @property
     def last(self) -> Request:
@@ -100,9 +108,10 @@ class ScriptedUpstream:
             await writer.drain()
             return True
         asked = json.loads(body)
-        request = Request(headers, asked, last_user_text(asked), connection)
+        request = Request(path, headers, asked, last_user_text(asked), connection)
         self.requests.append(request)
-        steps = self.scripts.get(request.text) or behaviour(request.text)
+        scripts = self.scripts.get(request.text) or [behaviour(request.text)]
+        steps = scripts.pop(0) if len(scripts) > 1 else scripts[0]
         play = asyncio.ensure_future(Play(self._gates, request, writer).run(steps))
         watch = asyncio.ensure_future(_gone(reader))
         try:

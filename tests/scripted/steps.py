@@ -62,6 +62,13 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
+class Whole:
+    """The answer as one JSON body, as it comes when nobody asked for a stream."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class EndBody:
     """The body ends as HTTP wants, whatever the answer lacks."""
 
@@ -93,5 +100,18 @@ class Head:
 
 
 Step = (
-    Say | Send | Raw | Wire | Gate | Pause | Hang | Done | EndBody | Close | Reset | Status | Head
+    Say
+    | Send
+    | Raw
+    | Wire
+    | Gate
+    | Pause
+    | Hang
+    | Done
+    | Whole
+    | EndBody
+    | Close
+    | Reset
+    | Status
+    | Head
 )
