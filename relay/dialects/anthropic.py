@@ -30,7 +30,7 @@ from relay.dialects.tool_calls import ToolCallAssembler
 from relay.dialects.usage_snapshot import UsageSnapshot
 from relay.errors import ErrorKind
 from relay.events import Event, PartMeta, ReasoningDelta, TextDelta
-from relay.wire.surrogates import sanitized
+from relay.wire.surrogates import joined, sanitized
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,11 +75,11 @@ class AnthropicDecoder(StreamDecoder):
 
     @property
     def whole(self) -> bool:
-        return self._reason is not None or self._stopped
+        return self._reason is not None or (self._stopped and self._texts.output)
 
     @property
     def said_nothing(self) -> bool:
-        return not self._seen
+        return self._stopped or not self._seen
 
     def close(self) -> Iterator[Event]:
         yield from self._texts.held_text()
@@ -98,18 +98,15 @@ class AnthropicDecoder(StreamDecoder):
         return with_calls(self._reason, bool(self._tools))
 
     def frame(self, frame: Frame, events: list[Event]) -> None:
-        if (
-            not frame.field
-            and frame.event in ("content_block_delta", "")
-            and (self._texts.halves is None)
-        ):
+        texts = self._texts
+        if texts.halves is None and frame.event in ("content_block_delta", "") and not frame.field:
             try:
                 usual = decode_usual_event(frame.data)
             except (msgspec.DecodeError, RecursionError):
                 pass
             else:
                 self._seen = True
-                self._texts.add_text(TextDelta, usual.delta.text, events, usual.index)
+                texts.add_text(TextDelta, usual.delta.text, events, usual.index)
                 return
         if frame.event not in _KNOWN_EVENTS and not frame.field:
             return
@@ -117,14 +114,16 @@ class AnthropicDecoder(StreamDecoder):
             event: AnthropicEvent | None = decode_event(frame.data)
         except (msgspec.DecodeError, RecursionError):
             event = event_from(self.json_of(frame, _KNOWN_EVENTS))
-            self._texts.expect_halves()
+            texts.expect_halves()
         if event is None:
             return
         if frame.field or frame.event == "error" or event.type == "error" or event.error:
-            self.error_object(msgspec.to_builtins(event.error) or {"type": "server_error"})
-        elif event.type in _HANDLERS:
+            self.error_object(self.json_of(frame, _KNOWN_EVENTS))
+            return
+        name = event.type or frame.event
+        if isinstance(name, str) and name in _HANDLERS:
             self._seen = True
-            _HANDLERS[event.type](self, event, events)
+            _HANDLERS[name](self, event, events)
 
     def body(self, value: Any, events: list[Event]) -> bool:
         content = value.get("content")
@@ -162,11 +161,13 @@ class AnthropicDecoder(StreamDecoder):
                 None,
             )
         elif kind == "redacted_thinking":
-            data = {"data": block.get("data")}
+            self._texts.output = True
+            data = sanitized({"data": block.get("data")})
             events.append(PartMeta(part=index, kind="redacted_thinking", data=data))
         elif kind in ("text", "thinking"):
             self._delta_of(index, Delta(**{key: block.get(key) for key in _BLOCK_TEXTS}), events)
-            for citation in block.get("citations") or ():
+            citations = block.get("citations")
+            for citation in citations if isinstance(citations, list) else ():
                 self._delta_of(index, Delta(citation=citation), events)
 
     def _delta(self, event: AnthropicEvent, events: list[Event]) -> None:
@@ -180,9 +181,12 @@ class AnthropicDecoder(StreamDecoder):
             self._texts.add_text(TextDelta, delta.text, events, index)
         if isinstance(delta.partial_json, str) and index in self._inputs:
             events += self._tools.feed(index, "", "", delta.partial_json)
-        if isinstance(delta.signature, str):
-            self._signatures[index] = self._signatures.get(index, "") + delta.signature
-        if delta.citation:
+        if isinstance(delta.signature, str) and delta.signature:
+            # Whole, as Anthropic sends it, perhaps once more; or in fragments.
+            signed, signature = self._signatures.get(index, ""), joined(delta.signature)
+            whole = signature.startswith(signed)
+            self._signatures[index] = signature if whole else signed + signature
+        if isinstance(delta.citation, dict):
             citation = sanitized(delta.citation)
             events.append(PartMeta(part=index, kind="citation", data=citation))
 
@@ -200,6 +204,7 @@ class AnthropicDecoder(StreamDecoder):
             events += self._usage.event()
 
     def _stop(self, event: AnthropicEvent, events: list[Event]) -> None:
+        self._count(event.usage)
         self._stopped = self.over = True
 
     # -- what they mean ---------------------------------------------------------------------------

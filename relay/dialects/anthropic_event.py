@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from relay.dialects.usage_snapshot import count_of
 
@@ -20,7 +20,7 @@ class UsualEvent(Struct, gc=False, tag_field="type", tag="content_block_delta"):
     """Nearly every event of a stream: a delta of visible text."""
 
     delta: UsualDelta
-    index: int = 0
+    index: Annotated[int, Meta(ge=0)] = 0
 
 
 class Delta(Struct, gc=False):
@@ -51,11 +51,12 @@ decode_event: Final = msgspec.json.Decoder(AnthropicEvent).decode
 
 
 def event_from(value: object) -> AnthropicEvent | None:
-    """The event in what json.loads read. None if it is none."""
-    try:
-        return msgspec.convert(value, AnthropicEvent)
-    except msgspec.ValidationError:
+    """The event in what json.loads read, members of odd type let through. None: no object."""
+    if not isinstance(value, dict):
         return None
+    if not isinstance(value.get("delta"), dict):
+        value = {**value, "delta": None}
+    return msgspec.convert(value, AnthropicEvent)
 
 
 def usage_counts(raw: dict[str, int]) -> dict[str, int]:

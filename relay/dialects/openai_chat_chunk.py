@@ -88,12 +88,18 @@ def chunk_from(value: object) -> Chunk | None:
     """The chunk in what json.loads read, members of odd type let through. None: no object."""
     if not isinstance(value, dict):
         return None
-    try:
-        return msgspec.convert(value, Chunk)
-    except msgspec.ValidationError:
-        known = {name: value.get(name) for name in Chunk.__struct_fields__}
+    choices = value.get("choices")
+    known = {name: value.get(name) for name in Chunk.__struct_fields__}
+    if isinstance(choices, list):
+        known["choices"] = [_choice(choice) for choice in choices if isinstance(choice, dict)]
+    else:
         known["choices"] = None
-        return Chunk(**known)
+    return msgspec.convert(known, Chunk)
+
+
+def _choice(value: dict[str, Any]) -> dict[str, Any]:
+    odd = [name for name in ("delta", "message") if not isinstance(value.get(name), dict)]
+    return {**value, **dict.fromkeys(odd)}
 
 
 # -- readers of the `Any`s ------------------------------------------------------------------------

@@ -60,6 +60,8 @@ class ToolCallAssembler:
     ) -> Iterator[Event]:
         """One fragment; an empty `call_id` or `name` is one that was not given."""
         call = self._find(index, call_id, name)
+        if call.closed:  # it has been read: nothing that comes late can change it
+            return
         if call_id and not call.call_id:
             call.call_id = call_id
             self._by_id.setdefault(call_id, call)
