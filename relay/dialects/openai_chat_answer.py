@@ -22,7 +22,7 @@ from relay.dialects.openai_chat_chunk import (
     usage_counts,
 )
 from relay.dialects.provider_errors import error_in
-from relay.dialects.usage_snapshot import UsageSnapshot
+from relay.dialects.usage_snapshot import UsageSnapshot, count_of
 from relay.errors import ErrorKind
 from relay.events import (
     Event,
@@ -140,7 +140,7 @@ class Answer(AnswerTexts):
 def progress_notice(progress: object) -> Iterator[Notice]:
     """llama.cpp's `return_progress`: how much of the prompt has been read."""
     if isinstance(progress, dict):
-        done, total = progress.get("processed"), progress.get("total")
-        if isinstance(done, int) and isinstance(total, int):
+        done, total = count_of(progress.get("processed")), count_of(progress.get("total"))
+        if done is not None and total is not None:
             message = f"Reading the prompt, {done} of {total} tokens"
             yield Notice(code="reading_prompt", message=message, done=done, total=total)
