@@ -261,10 +261,27 @@ def test_what_sglang_says_of_an_abort_is_passed_on_without_the_key() -> None:
 
 # -- all ------------------------------------------------------------------------------------------
 PIECES = [chunk for case in load(*ENGINES) for chunk in chunks_of(case)]
-KEYS = """
-choices index token_ids finish_reason usage output_ids meta_info content stop tokens text type
-tokens_predicted completion_tokens prompt_progress processed total error stop_type
-""".split()
+KEYS = [
+    "choices",
+    "index",
+    "token_ids",
+    "finish_reason",
+    "usage",
+    "output_ids",
+    "meta_info",
+    "content",
+    "stop",
+    "tokens",
+    "text",
+    "type",
+    "tokens_predicted",
+    "completion_tokens",
+    "prompt_progress",
+    "processed",
+    "total",
+    "error",
+    "stop_type",
+]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
     lambda inner: (
