@@ -29,11 +29,12 @@ from relay.events import (
 from relay.fold import Snapshot, apply, ended_event, fold, text_sha256
 from relay.follow import View, follow, snapshot_frame, wait_ended
 from relay.generate import End, Outcome, Record, Records, conclude, ended
-from relay.generate.end import WALL_CLOCK, WORKER_LOST
+from relay.generate.end import NOTHING_USED, WALL_CLOCK, WORKER_LOST, usage_at_end
 from relay.generate.run import now_rfc3339
 from relay.hub import Hub
 from relay.metrics import COUNTERS
 from relay.request import Disconnect, GenerationRequest
+from relay.standing import standing
 from relay.states import TERMINAL, FinishReason, Interruption, Shortfall, Status, StopReason
 from relay.store import (
     Cancelled,
@@ -52,6 +53,7 @@ from relay.wire.sse import Frame, encode_frame
 __all__ = [
     "COUNTERS",
     "DIALECTS",
+    "NOTHING_USED",
     "TERMINAL",
     "WALL_CLOCK",
     "WORKER_LOST",
@@ -109,6 +111,8 @@ __all__ = [
     "now_rfc3339",
     "shard_of",
     "snapshot_frame",
+    "standing",
     "text_sha256",
+    "usage_at_end",
     "wait_ended",
 ]

@@ -31,10 +31,11 @@ from relay.errors import (
 from relay.events import Notice, encode_event
 from relay.fold import text_sha256
 from relay.generate import Committer, End, Generation, Outcome, Record, Records, conclude, ended
-from relay.generate.end import end_of_take_over
+from relay.generate.end import end_of_take_over, usage_at_end
 from relay.generate.run import now_rfc3339
 from relay.hub import forever
 from relay.metrics import COUNTERS
+from relay.standing import Reporter
 from relay.states import StopReason
 from relay.store import (
     Appended,
@@ -112,6 +113,7 @@ class Supervisor:
         self._records = records
         self._models = models
         self._attempts = Attempts(upstream, retries=config.upstream_retries)
+        self._reporter = Reporter(store, self.worker, self._attempts.circuits, config)
         self._config = config
         self._shards = shards
         self._committer = Committer(store, config.flush_max_ms)
@@ -137,7 +139,8 @@ class Supervisor:
     def start(self) -> None:
         self._hub.start()
         self._hub.hear_stops(self._on_stop)
-        self._loops = [_loop(self._committer.run), _loop(self._renew_all)]
+        works = (self._committer.run, self._renew_all, self._reporter.run)
+        self._loops = [_loop(work) for work in works]
         for shard in self._shards:
             self._takers.append(_loop(partial(self._take_jobs, shard)))
             self._takers.append(_loop(partial(self._take_over_jobs, shard)))
@@ -267,7 +270,7 @@ class Supervisor:
                 return
             case Claimed.CLOSED:
                 run.lease = claim.lease
-                await self._record(run, None)
+                await self._record(run, claim.output_tokens)
                 return
             case Claimed.RUN | Claimed.TAKE_OVER:
                 pass
@@ -284,14 +287,14 @@ class Supervisor:
         if claim.outcome is Claimed.TAKE_OVER:
             COUNTERS.take_overs += 1
             await self._end(lease, claim, end_of_take_over(claim))
-            await self._record(run, None)
+            await self._record(run, claim.output_tokens)
             return
         declared = self._models()
         model = declared.get(record.request.model)
         if model is None:
             message = f"This server no longer has a model named {record.request.model!r}."
             await self._end(lease, claim, End.failed(ErrorKind.NOT_FOUND, message))
-            await self._record(run, None)
+            await self._record(run, claim.output_tokens)
             return
         generation = run.generation = Generation(
             store=self._store,
@@ -330,14 +333,21 @@ class Supervisor:
     async def _end(self, lease: Lease, claim: Claim, end: End) -> None:
         """Close a log that nobody will write: its text so far is what its end must hash."""
         folded = await fold_log(self._store, lease.response_id)
-        text = folded[0].text if folded else ""
-        event = ended(end, epoch=lease.epoch, text_sha256=text_sha256(text), at=now_rfc3339())
+        text, told = (folded[0].text, folded[0].usage) if folded else ("", None)
+        event = ended(
+            end,
+            epoch=lease.epoch,
+            text_sha256=text_sha256(text),
+            usage=usage_at_end(end, told, claim.output_tokens, asked=claim.attempt > 0),
+            at=now_rfc3339(),
+        )
         data = encode_event(event, claim.seq + 1)
-        reply = await self._store.close(Batch(lease, claim.seq + 1, [data], False))
+        batch = Batch(lease, claim.seq + 1, [data], False, claim.output_tokens)
+        reply = await self._store.close(batch)
         if reply.outcome is Appended.FENCED:
             raise Fenced(lease.response_id)
 
-    async def _record(self, run: Run, counted_output_tokens: int | None) -> None:
+    async def _record(self, run: Run, counted_output_tokens: int) -> None:
         """Fold, finalize, ack; finalize is repeated until the database takes it."""
         job = run.job
         try:

@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING
 
 import relay
 from relay import (
+    NOTHING_USED,
     WALL_CLOCK,
     WORKER_LOST,
     Created,
     End,
     Snapshot,
+    UsageCount,
     encode_event,
     ended,
     now_rfc3339,
     text_sha256,
+    usage_at_end,
 )
 
 if TYPE_CHECKING:
@@ -36,9 +39,9 @@ def wall_clock() -> bytes:
     return _encoded(WALL_CLOCK)
 
 
-def worker_lost(text: str) -> bytes:
-    """`text` is what the log says so far."""
-    return _encoded(WORKER_LOST, text)
+def worker_lost(text: str, told: UsageCount | None, output_tokens: int) -> bytes:
+    """With what the log says so far: its text, what a provider told of its use, our own count."""
+    return _encoded(WORKER_LOST, text, usage_at_end(WORKER_LOST, told, output_tokens))
 
 
 def asked(response: Response) -> Created:
@@ -50,8 +53,10 @@ def asked(response: Response) -> Created:
 
 def lost_log(response: Response) -> Snapshot:
     """What is left of an answer whose log nobody has: `created` and `ended` are all of it."""
-    return relay.fold([asked(response), ended(WORKER_LOST, at=now_rfc3339())])
+    usage = usage_at_end(WORKER_LOST, None, 0)
+    return relay.fold([asked(response), ended(WORKER_LOST, usage=usage, at=now_rfc3339())])
 
 
-def _encoded(end: End, text: str = "") -> bytes:
-    return encode_event(ended(end, text_sha256=text_sha256(text), at=now_rfc3339()), 0)
+def _encoded(end: End, text: str = "", usage: UsageCount = NOTHING_USED) -> bytes:
+    event = ended(end, text_sha256=text_sha256(text), usage=usage, at=now_rfc3339())
+    return encode_event(event, 0)

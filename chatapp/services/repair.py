@@ -103,9 +103,11 @@ async def _resend_stop(pk: str) -> None:
 
 
 async def _expire(pk: str) -> None:
-    folded = await fold_log(runtime.store(), pk)
-    running = ends.worker_lost(folded[0].text if folded else "")
-    if await runtime.store().expire(pk, queued=ends.wall_clock(), running=running):
+    store = runtime.store()
+    folded, counted = await asyncio.gather(fold_log(store, pk), store.counted(pk))
+    text, told = (folded[0].text, folded[0].usage) if folded else ("", None)
+    running = ends.worker_lost(text, told, counted)
+    if await store.expire(pk, queued=ends.wall_clock(), running=running):
         await record(pk)
 
 

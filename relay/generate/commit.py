@@ -35,6 +35,10 @@ MAX_UNSENT: Final = 4096
 store that is away costs memory for a minute of tokens and not for a whole answer."""
 
 
+_DELTAS: Final = (ev.TextDelta, ev.ReasoningDelta, ev.RefusalDelta, ev.ToolCallDelta)
+"""What is counted where tokens do not come as ids: most providers send one a delta."""
+
+
 class Owner(Protocol):
     """The generation that a writer writes for. All calls are synchronous and must not raise."""
 
@@ -55,7 +59,6 @@ class Writer:
         self.heard_s = time.monotonic()
         """When the store last confirmed this lease."""
         self.has_content = False
-        self.output_tokens = 0
         self.first_token_at_s: float | None = None
         self.usage: ev.UsageCount | None = None
         self.queued = False
@@ -69,6 +72,8 @@ class Writer:
         self._in_flight = False
         self._hash = sha256()
         self._hash_before = self._hash
+        self._deltas = 0
+        self._counted_ids: int | None = None
         self._refuses = False
         self._lost = False
         self._failures = 0
@@ -79,6 +84,15 @@ class Writer:
         return self._first_seq + len(self._sent)
 
     @property
+    def output_tokens(self) -> int:
+        """Our own count of what the upstream has made: ids where it sends them, else deltas."""
+        return self._deltas if self._counted_ids is None else self._counted_ids
+
+    def count_ids(self, ids: int | None) -> None:
+        """Token ids that came so far from whoever answers now; None if it sends text."""
+        self._counted_ids = ids
+
+    @property
     def text_sha256(self) -> str:
         return self._hash.hexdigest()
 
@@ -86,13 +100,17 @@ class Writer:
         """Take the upstream's next events. After `full` or `refuse` they are dropped."""
         if self._refuses or not events:
             return
+        content = False
         for event in events:
-            if isinstance(event, ev.CONTENT):
-                self.output_tokens += 1
+            if isinstance(event, _DELTAS):
+                self._deltas += 1
+                content = True
             elif isinstance(event, ev.Usage):
                 self.usage = event.count()
+            else:
+                content |= isinstance(event, ev.CONTENT)
         first = False
-        if self.output_tokens and self.first_token_at_s is None:
+        if content and self.first_token_at_s is None:
             self.first_token_at_s = time.time()
             first = True
         self._unsent.add(events)
@@ -119,7 +137,7 @@ class Writer:
     def closing_batch(self, end: bytes) -> Batch:
         """What a close sends: anything unacknowledged and the numbered `ended`."""
         unacked = self._sent[self._acked_seq + 1 - self._first_seq :]
-        return Batch(self.lease, self._acked_seq + 1, [*unacked, end], self._batch_content)
+        return self._batch([*unacked, end])
 
     def rewind(self, tail_seq: int) -> None:
         """A close found the log behind: send again from there. Raises Fenced if that is gone."""
@@ -150,7 +168,11 @@ class Writer:
             COUNTERS.events_appended += len(events)
         self._in_flight = True
         COUNTERS.appends += 1
-        return Batch(self.lease, self._acked_seq + 1, events, self._batch_content)
+        return self._batch(events)
+
+    def _batch(self, events: list[bytes]) -> Batch:
+        first_seq = self._acked_seq + 1
+        return Batch(self.lease, first_seq, events, self._batch_content, self.output_tokens)
 
     def settle(self, answer: Reply | Exception) -> None:
         self._in_flight = False

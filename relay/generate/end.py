@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from relay.store import Claim
 
 EMPTY_SHA256: Final = sha256(b"").hexdigest()
+NOTHING_USED: Final = ev.UsageCount(input_tokens=0, output_tokens=0, source="counted")
+"""Nobody was asked, or whoever was asked failed before it had said anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,21 @@ def end_of_take_over(claim: Claim) -> End:
     elif claim.stop_reason or claim.abandoned:
         return WORKER_LOST
     return WALL_CLOCK if claim.expired else TOO_MANY_ATTEMPTS
+
+
+def usage_at_end(
+    end: End, provider: ev.UsageCount | None, output_tokens: int, *, asked: bool = True
+) -> ev.UsageCount:
+    """What an answer used: the provider's word if it came, else our own count of its output.
+
+    Of the prompt only the provider can tell, so it stays open, unless nobody was `asked`, and but
+    for a failure before the first token, which is billed by nobody.
+    """
+    if provider is not None:
+        return provider
+    if not output_tokens and (not asked or end.status is Status.FAILED):
+        return NOTHING_USED
+    return ev.UsageCount(output_tokens=output_tokens, source="counted")
 
 
 def ended(

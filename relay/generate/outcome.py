@@ -31,7 +31,7 @@ class Outcome:
     snapshot: Snapshot
     """The fold of the whole log; it has ended."""
     counted_output_tokens: int | None = None
-    """Our own count of the upstream's deltas; None when nobody here generated them."""
+    """Our own count of what the upstream made; None when its log is lost."""
     delivered_seq: int = 0
     """Highest seq known to have been handed to a socket, at this moment."""
     worker: str = ""
@@ -57,7 +57,7 @@ async def conclude(
     counted_output_tokens: int | None = None,
     worker: str = "",
 ) -> Outcome:
-    """Fold an ended log into an outcome.
+    """Fold an ended log into an outcome. Who has no count of its own is given the last writer's.
 
     Raises LogGone when there is no log, or one that has not ended; StoreUnavailable.
     """
@@ -66,6 +66,8 @@ async def conclude(
     )
     if folded is None or not folded[0].ended:
         raise LogGone(response_id)
+    if counted_output_tokens is None:
+        counted_output_tokens = await store.counted(response_id)
     return Outcome(
         response_id=response_id,
         snapshot=folded[0],

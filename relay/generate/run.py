@@ -15,11 +15,18 @@ from contextvars import Context
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
-from relay import events as ev
 from relay.errors import Fenced, StoreUnavailable, UpstreamError
 from relay.events import encode_event
 from relay.generate.commit import Committer, Writer
-from relay.generate.end import CRASHED, LOG_LIMIT, SHUTDOWN, WALL_CLOCK, End, ended
+from relay.generate.end import (
+    CRASHED,
+    LOG_LIMIT,
+    SHUTDOWN,
+    WALL_CLOCK,
+    End,
+    ended,
+    usage_at_end,
+)
 from relay.states import Status
 from relay.store import Appended, Lease, Store
 
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from relay import events as ev
     from relay.config import ModelConfig, RelayConfig
     from relay.request import GenerationRequest
 
@@ -45,6 +53,10 @@ class Call(Protocol):
 
     @property
     def finish(self) -> Finish | None: ...
+
+    @property
+    def counted_output_ids(self) -> int | None:
+        """Tokens that came so far, from an upstream that sends ids; else None."""
 
     def __aiter__(self) -> AsyncIterator[list[ev.Event]]: ...
 
@@ -164,12 +176,15 @@ class Generation:
         async with self._upstream.open(self._request, self._models) as call:
             try:
                 async for events in call:
+                    self.writer.count_ids(call.counted_output_ids)
                     self.writer.add(events)
                     if self.writer.behind:
                         await self.writer.drained()
             except asyncio.CancelledError:
                 self.writer.add(call.abandon())
                 raise
+            finally:
+                self.writer.count_ids(call.counted_output_ids)
         return End.finished(call.finish.finish_reason if call.finish else None)
 
     def _outcome_of(self, reader: asyncio.Task[End]) -> End:
@@ -184,13 +199,12 @@ class Generation:
     async def _close(self, end: End) -> None:
         """Write the end; repeat until the store answers or says that we are not the writer."""
         writer = self.writer
-        usage = writer.usage or ev.UsageCount(output_tokens=writer.output_tokens, source="counted")
         first_s = writer.first_token_at_s
         event = ended(
             end,
             epoch=writer.lease.epoch,
             text_sha256=writer.text_sha256,
-            usage=usage,
+            usage=usage_at_end(end, writer.usage, writer.output_tokens),
             first_token_at=_rfc3339(first_s) if first_s else None,
             at=now_rfc3339(),
         )

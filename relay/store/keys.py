@@ -66,6 +66,16 @@ def jobs(shard: int) -> str:
     return f"relay:{{{shard}}}:jobs"
 
 
+def upstreams(worker: str) -> str:
+    """What one worker reports of its upstreams."""
+    return f"relay:{{upstreams}}:{worker}"
+
+
+def reporters() -> str:
+    """The names of workers that report."""
+    return "relay:{upstreams}"
+
+
 def stops(shard: int) -> str:
     """Every worker listens here: a worker need not receive its own events to hear of a stop."""
     return f"relay:{{{shard}}}:stops"

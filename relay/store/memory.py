@@ -59,6 +59,8 @@ class MemoryStore:
         self._expiries: list[tuple[float, str]] = []
         self._jobs: dict[int, MemoryJobs] = {}
         self._subscriptions: list[MemorySubscription] = []
+        self._reports: dict[str, tuple[float, bytes]] = {}
+        """By worker: until when it counts, and what it says of its upstreams."""
 
     def __repr__(self) -> str:
         return f"<MemoryStore of {len(self._logs)} logs, {self._jobs!r}>"
@@ -246,6 +248,21 @@ class MemoryStore:
         async with self._call("delivered"):
             log = self._log(response_id)
             return log.delivered if log is not None else 0
+
+    async def counted(self, response_id: str) -> int:
+        async with self._call("counted"):
+            log = self._log(response_id)
+            return log.output_tokens if log is not None else 0
+
+    async def report_upstreams(self, worker: str, report: bytes, ttl_s: float) -> None:
+        async with self._call("report_upstreams"):
+            self._reports[worker] = (self._now_ms() + ttl_s * 1000, report)
+
+    async def upstreams(self) -> dict[str, bytes]:
+        async with self._call("upstreams"):
+            now_ms = self._now_ms()
+            self._reports = {w: r for w, r in self._reports.items() if r[0] > now_ms}
+            return {worker: report for worker, (_, report) in sorted(self._reports.items())}
 
     async def workers(self, shard: int, within_s: float) -> int:
         async with self._call("workers"):

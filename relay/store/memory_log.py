@@ -87,6 +87,8 @@ class MemoryLog:
     attempts: int = 0
     has_content: bool = False
     content_bytes: int = 0
+    output_tokens: int = 0
+    """As its last writer counted them."""
     stop_reason: str | None = None
     acknowledged: bool = False
     delivered: int = 0
@@ -137,6 +139,7 @@ class MemoryLog:
         if refused or self.attempts >= self.config.max_attempts:
             return self._claimed(Claimed.TAKE_OVER, lease, abandoned=abandoned, expired=expired)
         self.attempts += 1
+        self.output_tokens = 0
         self._add(
             Started(
                 upstream_model=self.upstream_model,
@@ -163,6 +166,7 @@ class MemoryLog:
                 return Reply(Appended.FULL, self.seq, self.stop_reason)
             self.content_bytes = content_bytes
             self.has_content = True
+        self.output_tokens = batch.output_tokens
         self.entries += [Entry(self.epoch, bytes(data)) for data in fresh]
         self.ended = closes
         return Reply(Appended.OK, self.seq, self.stop_reason)
@@ -236,6 +240,7 @@ class MemoryLog:
             stop_reason=self.stop_reason,
             abandoned=abandoned,
             expired=expired,
+            output_tokens=self.output_tokens,
         )
 
     def _raise_epoch(self, now_ms: int) -> None:

@@ -74,6 +74,8 @@ class Claim:
     abandoned: bool = False
     expired: bool = False
     """total_s from `created` has passed."""
+    output_tokens: int = 0
+    """What the last writer had counted when it last wrote."""
 
 
 class Appended(StrEnum):
@@ -104,6 +106,8 @@ class Batch(Struct, frozen=True, gc=False):
     first_seq: int
     events: Sequence[bytes]
     has_content: bool
+    output_tokens: int = 0
+    """The writer's own count so far, for whoever must take over from it."""
 
 
 class Cancelled(StrEnum):
@@ -291,7 +295,17 @@ class Store(Protocol):
     async def delivered(self, response_id: str) -> int:
         """Highest seq known to have been handed to a socket."""
 
+    async def counted(self, response_id: str) -> int:
+        """Output tokens that the last writer had counted when it last wrote."""
+
     async def workers(self, shard: int, within_s: float) -> int:
         """How many workers asked for jobs of this shard in the last `within_s` seconds."""
+
+    # -- upstreams ------------------------------------------------------------------------------
+    async def report_upstreams(self, worker: str, report: bytes, ttl_s: float) -> None:
+        """How this worker finds the upstreams that it asks; forgotten after `ttl_s`."""
+
+    async def upstreams(self) -> dict[str, bytes]:
+        """The last report of each worker that is not forgotten."""
 
     async def aclose(self) -> None: ...

@@ -35,6 +35,7 @@ from relay.store.protocol import (
     Subscription,
     Tail,
 )
+from relay.store.reports import Reports
 from relay.store.subscription import RedisSubscription
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class RedisStore:
         self._writes = Lane(self._pool)
         self._reads = Lane(self._pool)
         self._queue = JobQueue(self._pool, self._writes)
+        self._reports = Reports(self._writes)
         self._lease_ms = round(config.lease_s * 1000)
         self._grace_ms = round(2 * config.heartbeat_s * 1000)
         self._ttl_ms = round(config.total_s * 1000) + DAY_MS
@@ -166,6 +168,7 @@ class RedisStore:
             stop_reason=reply[6].decode() or None,
             abandoned=bool(reply[7]),
             expired=bool(reply[8]),
+            output_tokens=reply[9],
         )
 
     async def renew(self, lease: Lease) -> Reply:
@@ -225,6 +228,7 @@ class RedisStore:
             int(batch.has_content),
             keys.channel(rid),
             int(closing),
+            batch.output_tokens,
             batch.first_seq,
             *batch.events,
         )
@@ -357,6 +361,16 @@ class RedisStore:
     async def delivered(self, response_id: str) -> int:
         reply = await self._reads.send(("HGET", keys.meta(response_id), "delivered"))
         return int(reply or 0)
+
+    async def counted(self, response_id: str) -> int:
+        reply = await self._reads.send(("HGET", keys.meta(response_id), "out"))
+        return int(reply or 0)
+
+    async def report_upstreams(self, worker: str, report: bytes, ttl_s: float) -> None:
+        await self._reports.put(worker, report, ttl_s)
+
+    async def upstreams(self) -> dict[str, bytes]:
+        return await self._reports.all()
 
     async def aclose(self) -> None:
         await self._writes.aclose()

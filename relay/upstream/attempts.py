@@ -50,6 +50,9 @@ class Call(Protocol):
     @property
     def finish(self) -> Finish | None: ...
 
+    @property
+    def counted_output_ids(self) -> int | None: ...
+
     def __aiter__(self) -> AsyncIterator[list[Event]]: ...
 
     def abandon(self) -> list[Event]: ...
@@ -124,6 +127,11 @@ class AttemptedCall:
     @property
     def finish(self) -> Finish | None:
         return self._call.finish if self._call is not None else None
+
+    @property
+    def counted_output_ids(self) -> int | None:
+        """Of the attempt that answers."""
+        return self._call.counted_output_ids if self._call is not None else None
 
     def abandon(self) -> list[Event]:
         return [*self._held, *self._call.abandon()] if self._call is not None else []

@@ -98,6 +98,11 @@ class Call:
             if events:
                 return events
 
+    @property
+    def counted_output_ids(self) -> int | None:
+        """Tokens that came as ids so far; None where text comes."""
+        return self._decoder.counted_output_ids
+
     def abandon(self) -> list[Event]:
         """The events that a stop of ours leaves to be told: calls left open, the last usage."""
         return [] if self.finish is not None else self._decoder.abandon()

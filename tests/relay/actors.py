@@ -33,6 +33,7 @@ class PuppetCall:
     def __init__(self, request: GenerationRequest) -> None:
         self.request = request
         self.finish: Finished | None = None
+        self.counted_output_ids: int | None = None
         self.aborted = False
         self.closed = asyncio.Event()
         self.read = 0

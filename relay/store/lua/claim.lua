@@ -1,15 +1,15 @@
 -- Raise the epoch and take the lease, or say why not. PROTOCOL 2, 6, 7
 -- KEYS 1 log  2 meta  3 jobs  4 viewers
 -- ARGV 1 entry id  2 worker  3 lease ms  4 max attempts  5 at (RFC 3339)  6 channel  7 group
--- reply {how, epoch, lease_until, seq, attempt, has_content, stop, abandoned, expired}
+-- reply {how, epoch, lease_until, seq, attempt, has_content, stop, abandoned, expired, output tokens counted}
 local m = redis.call('HMGET', KEYS[2], 'state', 'epoch', 'lease_until', 'seq', 'content', 'attempt', 'stop', 'um',
-  'deadline', 'ca')
+  'deadline', 'ca', 'out')
 if not m[1] or redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local seq, attempt, stop = tonumber(m[4]), tonumber(m[6]), m[7] or ''
+local seq, attempt, stop, out = tonumber(m[4]), tonumber(m[6]), m[7] or '', tonumber(m[11] or 0)
 if m[1] == 'ended' then
-  return {'closed', tonumber(m[2]), now + ARGV[3], seq, attempt, tonumber(m[5]), stop, 0, 0}
+  return {'closed', tonumber(m[2]), now + ARGV[3], seq, attempt, tonumber(m[5]), stop, 0, 0, out}
 end
 local left = m[3] - now
 if left > 0 then
@@ -24,16 +24,16 @@ local abandoned = (tonumber(m[10]) >= 0 and (not last[2] or tonumber(last[2]) < 
 local expired = now > tonumber(m[9]) and 1 or 0
 local how = 'take_over'
 if m[5] == '0' and stop == '' and abandoned == 0 and expired == 0 and attempt < tonumber(ARGV[4]) then
-  how = 'run'
+  how, out = 'run', 0
   attempt = attempt + 1
   seq = seq + 1
   local event = string.format('{"type":"started","seq":%d,"upstream_model":%s,"attempt":%d,"epoch":%.0f,"at":"%s"}',
     seq, m[8], attempt, epoch, ARGV[5])
   redis.call('XADD', KEYS[1], seq .. '-0', 'e', epoch, 'd', event)
   redis.call('HSET', KEYS[2], 'state', 'in_progress', 'epoch', epoch, 'te', epoch, 'lease_until', lease_until,
-    'seq', seq, 'attempt', attempt)
+    'seq', seq, 'attempt', attempt, 'out', 0)
   redis.call('PUBLISH', ARGV[6], string.format('%.0f %d\n%s', epoch, seq, event))
 else
   redis.call('HSET', KEYS[2], 'state', 'in_progress', 'epoch', epoch, 'lease_until', lease_until)
 end
-return {how, epoch, lease_until, seq, attempt, tonumber(m[5]), stop, abandoned, expired}
+return {how, epoch, lease_until, seq, attempt, tonumber(m[5]), stop, abandoned, expired, out}

@@ -36,6 +36,7 @@ class Finished:
 class ScriptedCall:
     def __init__(self, script: Script) -> None:
         self.finish: Finished | None = None
+        self.counted_output_ids: int | None = None
         self._script = script
 
     def abandon(self) -> list[ev.Event]:
@@ -56,6 +57,7 @@ class Scripted:
         self.scripts = scripts
         self.asked: list[tuple[str, bool]] = []
         self.open_now = 0
+        self.most_open = 0
 
     @asynccontextmanager
     async def open(
@@ -66,6 +68,7 @@ class Scripted:
         if script and isinstance(script[0], UpstreamError):
             raise script[0]
         self.open_now += 1
+        self.most_open = max(self.most_open, self.open_now)
         try:
             yield ScriptedCall(script)
         finally:
@@ -103,6 +106,7 @@ async def heard(
         else:
             assert call.finish is not None
     assert upstream.open_now == 0
+    assert upstream.most_open <= 1, "one is left before another is asked"
     return events, error
 
 
@@ -281,6 +285,38 @@ async def test_an_upstream_that_keeps_failing_is_left_alone_and_tried_again_late
     upstream.scripts["fast"] = [[text("a")]]
     events, error = await heard(upstream, through=through)
     assert (shown(events), error, circuit.state) == ("a", None, CircuitState.CLOSED)
+
+
+async def test_an_upstream_that_is_left_alone_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, pauses: list[float]
+) -> None:
+    now_s = 1000.0
+    monkeypatch.setattr("relay.upstream.attempts.time.monotonic", lambda: now_s)
+    upstream = Scripted(fast=[])
+    through = Attempts(upstream, retries=2)
+    for _ in range(FAILURES):
+        through.circuits.of(FAST).failed(failure(K.CONNECTION), now_s)
+    now_s += 20.0
+    events, error = await heard(upstream, through=through)
+    assert (events, pauses) == ([], [])
+    assert error is not None
+    assert error.retry_after_s == 10.0
+
+
+async def test_the_first_word_of_a_trial_lets_the_others_in_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = 1000.0
+    monkeypatch.setattr("relay.upstream.attempts.time.monotonic", lambda: now_s)
+    upstream = Scripted(fast=[[text("long"), text(" answer")], [text("me too")]])
+    through = Attempts(upstream, retries=0)
+    for _ in range(FAILURES):
+        through.circuits.of(FAST).failed(failure(K.CONNECTION), now_s)
+    now_s += 31.0
+    async with through.open(REQUEST, [FAST]) as trial:
+        assert await anext(trial) == text("long")
+        async with through.open(REQUEST, [FAST]) as other:
+            assert await anext(other) == text("me too")
 
 
 async def test_a_stop_during_a_pause_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
