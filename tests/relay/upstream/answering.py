@@ -70,7 +70,7 @@ class Answering:
         return snapshot, [event for event in events if isinstance(event, ev.Notice)]
 
     async def events(self, rid: str) -> list[ev.AnyEvent]:
-        page = await self.store.read(rid, after=0)
+        page = await self.store.read(rid, after=0, max_bytes=CONFIG.max_log_bytes * 2)
         assert page is not None
         return [ev.decode_event(event) for event in page.events]
 

@@ -142,6 +142,7 @@ async def test_a_refusal_keeps_the_providers_words_but_not_our_key(
         ({"Retry-After": "Fri, 01 Jan 2100 00:00:00 GMT"}, 86_400, 86_400),
         ({"Retry-After": "Thu, 01 Jan 1970 00:00:00 GMT"}, 0, 0),
         ({"Retry-After": "-3"}, 0, 0),
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m4s"}, 64, 64),
     ],
 )
 async def test_how_long_to_wait_is_understood(
@@ -158,6 +159,15 @@ async def test_how_long_to_wait_is_understood(
     assert heard.error.message == "slow down"
     assert heard.error.retry_after_s is not None
     assert least <= heard.error.retry_after_s <= most
+
+
+async def test_a_budget_that_is_not_what_failed_is_no_wait(
+    provider: ScriptedUpstream, upstream: Upstream
+) -> None:
+    provider.script("hi", Status(503, b"", {"x-ratelimit-reset-requests": "1m4s"}))
+    heard = await hear(upstream, "hi", provider.model_config())
+    assert heard.error is not None
+    assert heard.error.retry_after_s is None
 
 
 @pytest.mark.parametrize("value", ["soon", "nan", ""])

@@ -99,6 +99,8 @@ async def test_after_its_first_word_a_fault_ends_the_answer_and_keeps_its_text(
         ([HTML], "protocol", 2),
         ([LONG_LINE, EndBody()], "protocol", 2),
         ([Wire(b"SSH-2.0-nothing\r\n\r\n"), Close()], "protocol", 2),
+        ([Raw(b'{"text": "' + b"x" * 10_000_000), Hang()], "protocol", 2),
+        ([Wire(b"HTTP/1.1 200 OK\r\nX-Long: " + b"x" * 1_000_000), Hang()], "protocol", 2),
         ([BUSY], "server_error", 2),
         ([Status(503, b"<html>", {"Retry-After": "0.01"})], "overloaded", 2),
         ([Status(429, b"", {"Retry-After": "0.01"})], "rate_limit", 2),
@@ -175,6 +177,14 @@ async def test_answers_that_are_cut_in_odd_packing_are_failures(dialect: str) ->
     spoiled = packed[:10] + b"\xff" * 40
     end, _, _, _ = await end_of(dialect, [GZIP, Raw(spoiled), EndBody()], retries=0)
     assert end[:2] == ("failed", "protocol")
+
+
+@every_dialect
+async def test_an_answer_longer_than_a_log_ends_at_its_bound_and_is_left(dialect: str) -> None:
+    end, notices, _, requests = await end_of(dialect, [Say("x" * 100_000)] * 30 + [Hang()])
+    status, reason, text = end
+    assert (status, reason, notices, requests) == ("incomplete", "log_limit", [], 1)
+    assert 1_500_000 < len(text) <= 2 * 1024 * 1024
 
 
 @pytest.mark.parametrize(
