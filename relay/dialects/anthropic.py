@@ -99,7 +99,7 @@ class AnthropicDecoder(StreamDecoder):
 
     def frame(self, frame: Frame, events: list[Event]) -> None:
         texts = self._texts
-        if texts.halves is None and frame.event in ("content_block_delta", "") and not frame.field:
+        if frame.event in ("content_block_delta", "") and not frame.field:
             try:
                 usual = decode_usual_event(frame.data)
             except (msgspec.DecodeError, RecursionError):

@@ -1,43 +1,44 @@
-"""Understanding OpenAI Responses: a stream's frames in, events out (corpus rules 2 to 9).
+"""Understanding OpenAI Responses: a stream's frames in, events out (corpus rules 2 to 5).
 
-Everything is said several times there: as deltas, as the whole text of a part, of an item and of
-the final response. What was shown counts; a later whole adds its tail if it goes on from there, and
-is ignored otherwise. Only `response.completed`, `.incomplete` or `.failed` ends an answer.
+Only `response.completed`, `.incomplete` or `.failed` ends an answer, and `error`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from relay.dialects.answer_texts import AnswerTexts, TextKind
 from relay.dialects.dialect import Dialect
 from relay.dialects.finish_reasons import finish_reason, with_calls
 from relay.dialects.openai_chat_chunk import usage_counts
+from relay.dialects.openai_responses_answer import Answer
 from relay.dialects.openai_responses_request import build, headers
 from relay.dialects.provider_errors import error_in, error_of_body
 from relay.dialects.stream_decoder import StreamDecoder
 from relay.dialects.tool_calls import ToolCallAssembler
 from relay.dialects.usage_snapshot import UsageSnapshot
 from relay.errors import ErrorKind
-from relay.events import Event, PartMeta, ReasoningDelta, RefusalDelta, TextDelta
+from relay.events import Event, ReasoningDelta, RefusalDelta, TextDelta
 from relay.states import FinishReason
-from relay.wire.surrogates import sanitized
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from relay.dialects.answer_texts import TextKind
     from relay.wire.sse import Frame
 
-_Place = tuple[int, int, object]
-"""Output index, index within the item, kind of text."""
+_HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
+"""Text may hold half a character."""
 
 
 class UsualEvent(Struct, gc=False, tag_field="type", tag="response.output_text.delta"):
+    """Nearly every event of a stream: a delta of visible text."""
+
     delta: str
-    output_index: int = 0
+    output_index: Annotated[int, Meta(ge=0)] = 0
     content_index: int = 0
 
 
@@ -49,16 +50,10 @@ class OpenAIResponsesDecoder(StreamDecoder):
 
     def __init__(self, *, response_id: str = "", secret: str | None = None) -> None:
         super().__init__(secret=secret)
-        self._texts = AnswerTexts()
-        self._tools = ToolCallAssembler(f"call_{response_id}_")
+        self._answer = Answer(ToolCallAssembler(f"call_{response_id}_"))
         self._usage = UsageSnapshot()
         self._reason: FinishReason | None = None
         self._seen = False
-        self._shown: dict[_Place, list[str]] = {}
-        self._cited: dict[tuple[int, int], int] = {}
-        """How many citations of a part have left."""
-        self._places: dict[str, int] = {}
-        """Output indexes of items that are only named by their id."""
 
     @property
     def finishing(self) -> bool:
@@ -73,36 +68,37 @@ class OpenAIResponsesDecoder(StreamDecoder):
         return not self._seen
 
     def close(self) -> Iterator[Event]:
-        yield from self._texts.held_text()
-        yield from self._tools.close()
+        yield from self._answer.held_text()
+        yield from self._answer.tools.close()
         yield from self._usage.event()
 
     def break_off(self) -> Iterator[Event]:
-        yield from self._texts.held_text()
-        yield from self._tools.abandon()
+        yield from self._answer.held_text()
+        yield from self._answer.tools.abandon()
         yield from self._usage.event()
 
     def finish_reason(self) -> FinishReason | None:
-        return with_calls(self._reason, bool(self._tools))
+        return with_calls(self._reason, bool(self._answer.tools))
 
     def frame(self, frame: Frame, events: list[Event]) -> None:
-        if frame.event in ("response.output_text.delta", "") and self._texts.halves is None:
+        if frame.event in ("response.output_text.delta", "") and not frame.field:
             try:
                 usual = _decode_usual(frame.data)
             except (msgspec.DecodeError, RecursionError):
                 pass
             else:
                 self._seen = True
-                place = (usual.output_index, usual.content_index, TextDelta)
-                self._shown.setdefault(place, []).append(usual.delta)
-                self._texts.add_text(TextDelta, usual.delta, events, usual.output_index)
+                index = usual.output_index
+                place = (index, usual.content_index, "output_text")
+                self._answer.say(place, TextDelta, usual.delta, events)
                 return
         if frame.event not in _KNOWN_EVENTS and not frame.field:
             return
         value = self.json_of(frame, _KNOWN_EVENTS)
         if not isinstance(value, dict):
             return
-        self._texts.expect_halves()
+        if _HALF.search(frame.data):
+            self._answer.expect_halves()
         kind = value.get("type") or frame.event
         if kind == "error" or value.get("error"):
             self.error_object(value)
@@ -116,160 +112,92 @@ class OpenAIResponsesDecoder(StreamDecoder):
     def body(self, value: Any, events: list[Event]) -> bool:
         if not isinstance(value.get("output"), list):
             return False
-        self._texts.expect_halves()
+        self._answer.expect_halves()
         self._end({"response": value}, events)
         return True
 
     # -- events of the stream ---------------------------------------------------------------------
     def _text(self, name: str, value: dict[str, Any], events: list[Event]) -> None:
-        kind, is_whole = _TEXTS[name]
-        member = "delta" if not is_whole else "refusal" if kind is RefusalDelta else "text"
-        text = value.get(member)
-        at = value.get("content_index", value.get("summary_index"))
-        place = (self._index(value), at if isinstance(at, int) else 0, kind)
+        what, kind, is_whole = _TEXTS[name]
+        text = value.get(("refusal" if kind is RefusalDelta else "text") if is_whole else "delta")
         if isinstance(text, str):
-            self._show(place, kind, self._tail(place, text) if is_whole else text, events)
+            place = (self._answer.index_of(value), _at(value), what)
+            say = self._answer.say_whole if is_whole else self._answer.say
+            say(place, kind, text, events)
 
-    def _part_done(self, value: dict[str, Any], events: list[Event]) -> None:
-        at = value.get("content_index", value.get("summary_index"))
-        self._part(self._index(value), at if isinstance(at, int) else 0, value.get("part"), events)
+    def _part(self, value: dict[str, Any], events: list[Event]) -> None:
+        answer = self._answer
+        answer.part(answer.index_of(value), _at(value), value.get("part"), events)
 
     def _annotation(self, value: dict[str, Any], events: list[Event]) -> None:
-        if isinstance(value.get("annotation"), dict):
-            at = value.get("content_index")
-            key = (self._index(value), at if isinstance(at, int) else 0)
-            self._cite(key, value["annotation"], events)
+        answer = self._answer
+        answer.cite(answer.index_of(value), _at(value), value.get("annotation"), events)
 
     def _arguments(self, value: dict[str, Any], events: list[Event]) -> None:
         if isinstance(value.get("delta"), str):
-            self._call_text(self._index(value), value["delta"], events)
+            self._answer.arguments(self._answer.index_of(value), value["delta"], events)
 
     def _arguments_done(self, value: dict[str, Any], events: list[Event]) -> None:
-        index, text = self._index(value), value.get("arguments")
+        text = value.get("arguments")
         if isinstance(text, str):
-            self._call_text(index, self._tail((index, 0, "arguments"), text), events)
+            self._answer.whole_arguments(self._answer.index_of(value), text, events)
 
     def _item_added(self, value: dict[str, Any], events: list[Event]) -> None:
-        self._item(self._index(value), value.get("item"), events, done=False)
+        self._answer.item(self._answer.index_of(value), value.get("item"), events, done=False)
 
     def _item_done(self, value: dict[str, Any], events: list[Event]) -> None:
-        self._item(self._index(value), value.get("item"), events, done=True)
+        self._answer.item(self._answer.index_of(value), value.get("item"), events, done=True)
 
     def _end(self, value: dict[str, Any], events: list[Event]) -> None:
-        """`response.completed`, `.incomplete` or `.failed`, told apart by the status inside."""
+        """`response.completed` and its like; what is inside may know better, or less."""
         response = value.get("response")
         response = response if isinstance(response, dict) else {}
         self._usage.take(usage_counts(response.get("usage")))
-        if not self._texts.output:  # nothing was streamed: the final output is the answer
-            output = response.get("output")
-            for index, item in enumerate(output if isinstance(output, list) else ()):
-                self._item(index, item, events, done=True)
-        status = response.get("status") or str(value.get("type")).rpartition(".")[2]
+        self._answer.final_output(response.get("output"), events)
+        said = {str(value.get("type")).rpartition(".")[2], str(response.get("status"))}
         details = response.get("incomplete_details")
-        word = details.get("reason") if isinstance(details, dict) else None
-        if response.get("error") or status in ("failed", "cancelled"):
+        reason = finish_reason(details.get("reason") if isinstance(details, dict) else None)
+        if response.get("error") or said & {"failed", "cancelled"}:
             failure = response.get("error") or {"type": "server_error"}
             self.fail_with(error_in(failure, secret=self.secret))
-            return
-        reason = finish_reason(word) if status == "incomplete" or word else FinishReason.STOP
-        if isinstance(reason, ErrorKind):
+        elif isinstance(reason, ErrorKind):
             self.fail_with(error_in({"type": reason.value}))
-            return
-        self._reason = reason or FinishReason.LENGTH
+        elif reason is not None or "incomplete" in said:
+            # A limit of another kind is one, too: what is not all there is never a whole answer.
+            filtered = reason is FinishReason.CONTENT_FILTER
+            self._ended(FinishReason.CONTENT_FILTER if filtered else FinishReason.LENGTH, events)
+        elif "completed" in said:
+            self._ended(FinishReason.STOP, events)
+
+    def _ended(self, reason: FinishReason, events: list[Event]) -> None:
+        self._answer.announced_arguments(events)
+        self._reason = reason
         self.over = True
 
-    # -- items and their parts --------------------------------------------------------------------
-    def _item(self, index: int, item: object, events: list[Event], *, done: bool) -> None:
-        if not isinstance(item, dict):
-            return
-        kind = item.get("type")
-        if kind == "function_call":
-            call_id, name, text = item.get("call_id"), item.get("name"), item.get("arguments")
-            self._texts.output = True
-            events += self._tools.feed(
-                index,
-                call_id if isinstance(call_id, str) else "",
-                name if isinstance(name, str) else "",
-                None,
-            )
-            if isinstance(text, str):
-                self._call_text(index, self._tail((index, 0, "arguments"), text), events)
-            if done:
-                events += self._tools.close_one(index, text if isinstance(text, dict) else None)
-        elif kind in ("message", "reasoning") and done:
-            for member in ("summary", "content"):
-                parts = item.get(member)
-                for at, part in enumerate(parts if isinstance(parts, list) else ()):
-                    self._part(index, at, part, events)
-            if item.get("encrypted_content"):
-                data = {"id": item.get("id"), "signature": item["encrypted_content"]}
-                events.append(PartMeta(part=index, kind="signature", data=sanitized(data)))
 
-    def _part(self, index: int, at: int, part: object, events: list[Event]) -> None:
-        if not isinstance(part, dict) or part.get("type") not in _PARTS:
-            return
-        kind = _PARTS[part["type"]]
-        text = part.get("refusal" if kind is RefusalDelta else "text")
-        if isinstance(text, str):
-            place = (index, at, kind)
-            self._show(place, kind, self._tail(place, text), events)
-        annotations = part.get("annotations")
-        if isinstance(annotations, list):
-            for annotation in annotations[self._cited.get((index, at), 0) :]:
-                self._cite((index, at), annotation, events)
-
-    def _show(self, place: _Place, kind: TextKind, text: str, events: list[Event]) -> None:
-        if text:
-            self._shown.setdefault(place, []).append(text)
-            self._texts.add_text(kind, text, events, place[0])
-
-    def _call_text(self, index: int, text: str, events: list[Event]) -> None:
-        if text:
-            self._texts.output = True
-            self._shown.setdefault((index, 0, "arguments"), []).append(text)
-            events += self._tools.feed(index, "", "", text)
-
-    def _tail(self, place: _Place, whole: str) -> str:
-        """What `whole` adds to what was shown there; nothing if it is another text."""
-        shown = "".join(self._shown.get(place, ()))
-        return whole[len(shown) :] if whole.startswith(shown) else ""
-
-    def _cite(self, key: tuple[int, int], annotation: object, events: list[Event]) -> None:
-        self._cited[key] = self._cited.get(key, 0) + 1
-        events.append(PartMeta(part=key[0], kind="citation", data=sanitized(annotation)))
-
-    def _index(self, value: dict[str, Any]) -> int:
-        index = value.get("output_index")
-        if isinstance(index, int) and 0 <= index < _UNNUMBERED:
-            return index
-        return self._places.setdefault(str(value.get("item_id")), _UNNUMBERED + len(self._places))
+def _at(value: dict[str, Any]) -> int:
+    at = value.get("content_index", value.get("summary_index"))
+    return at if isinstance(at, int) else 0
 
 
-_UNNUMBERED: Final = 1_000_000
-
-_TEXTS: Final[dict[str, tuple[TextKind, bool]]] = {
-    f"response.{name}.{end}": (kind, end == "done")
-    for name, kind in (
-        ("output_text", TextDelta),
-        ("refusal", RefusalDelta),
-        ("reasoning_text", ReasoningDelta),
-        ("reasoning", ReasoningDelta),  # Open Responses' name for it
-        ("reasoning_summary_text", ReasoningDelta),
+_TEXTS: Final[dict[str, tuple[str, TextKind, bool]]] = {
+    f"response.{name}.{end}": (what, kind, end == "done")
+    for name, what, kind in (
+        ("output_text", "output_text", TextDelta),
+        ("refusal", "refusal", RefusalDelta),
+        ("reasoning_text", "reasoning_text", ReasoningDelta),
+        ("reasoning", "reasoning_text", ReasoningDelta),  # Open Responses' name for it
+        ("reasoning_summary_text", "summary_text", ReasoningDelta),
     )
     for end in ("delta", "done")
-}
-_PARTS: Final[dict[str, TextKind]] = {
-    "output_text": TextDelta,
-    "text": TextDelta,
-    "refusal": RefusalDelta,
-    "reasoning_text": ReasoningDelta,
-    "summary_text": ReasoningDelta,
 }
 _SIGNS: Final = frozenset({"response.created", "response.queued", "response.in_progress"})
 """Signs of life: whatever is missing after one was cut off, not empty."""
 _HANDLERS: Final = {
-    "response.content_part.done": OpenAIResponsesDecoder._part_done,
-    "response.reasoning_summary_part.done": OpenAIResponsesDecoder._part_done,
+    "response.content_part.added": OpenAIResponsesDecoder._part,
+    "response.content_part.done": OpenAIResponsesDecoder._part,
+    "response.reasoning_summary_part.added": OpenAIResponsesDecoder._part,
+    "response.reasoning_summary_part.done": OpenAIResponsesDecoder._part,
     "response.output_text.annotation.added": OpenAIResponsesDecoder._annotation,
     "response.function_call_arguments.delta": OpenAIResponsesDecoder._arguments,
     "response.function_call_arguments.done": OpenAIResponsesDecoder._arguments_done,
@@ -278,6 +206,7 @@ _HANDLERS: Final = {
     "response.completed": OpenAIResponsesDecoder._end,
     "response.incomplete": OpenAIResponsesDecoder._end,
     "response.failed": OpenAIResponsesDecoder._end,
+    "response.cancelled": OpenAIResponsesDecoder._end,
 }
 _KNOWN_EVENTS: Final = frozenset({"", "message", "error", *_TEXTS, *_SIGNS, *_HANDLERS})
 
