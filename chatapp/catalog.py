@@ -6,7 +6,8 @@ Keys are not in the file: `api_key_env` names a variable, and `settings.model_ke
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -30,6 +31,8 @@ class Catalog:
     models: Mapping[str, ModelConfig]
     default: str | None
     """The model of a chat when nobody chose: `default = "name"` in the file, else its first one."""
+    key_variables: Mapping[str, str] = field(default_factory=dict)
+    """By model: the variable that is to hold its key, as `api_key_env` names it."""
     warnings: tuple[str, ...] = ()
     """What works, but perhaps not as the file's author thinks."""
 
@@ -63,6 +66,33 @@ _REQUIRED: Final = ("dialect", "base_url", "upstream_model")
 def models() -> Mapping[str, ModelConfig]:
     """Every declared model by name. Raises CatalogError."""
     return catalog().models
+
+
+def cost(name: str, *, input_tokens: int | None, output_tokens: int | None) -> Decimal | None:
+    """What an answer of this model costs now, in the currency of its prices.
+
+    None where that is unknown: the model is not declared (any more), has no prices, or tokens that
+    have a price were not counted.
+    """
+    try:
+        model = models().get(name)
+    except CatalogError:  # the file was broken meanwhile: an end is recorded all the same
+        return None
+    if model is None:
+        return None
+    total = Decimal(0)
+    parts = (
+        (model.input_price_per_mtok, input_tokens),
+        (model.output_price_per_mtok, output_tokens),
+    )
+    if not any(price for price, _ in parts):
+        return None
+    for price, tokens in parts:
+        if price and tokens is None:
+            return None
+        # By the text of the float: 0.15 is meant, not what binary makes of it.
+        total += Decimal(str(price)) * (tokens or 0) / 1_000_000
+    return total
 
 
 def default_model() -> str | None:
@@ -105,7 +135,10 @@ def parse(content: Mapping[str, Any]) -> Catalog:
     default = content.get("default", next(iter(found), None))
     if default is not None and default not in found:
         raise CatalogError(f"default names {default!r}, which is not declared")
-    return Catalog(MappingProxyType(found), default, tuple(warnings))
+    variables = {
+        name: table["api_key_env"] for name, table in tables.items() if table.get("api_key_env")
+    }
+    return Catalog(MappingProxyType(found), default, MappingProxyType(variables), tuple(warnings))
 
 
 def _model(name: str, table: Any, warnings: list[str]) -> ModelConfig:
@@ -134,6 +167,13 @@ def _model(name: str, table: Any, warnings: list[str]) -> ModelConfig:
     if table.get("start_in_reasoning") and tags is None:
         raise CatalogError(f"{where}: start_in_reasoning needs think_tags, to know where it ends")
     _check_files(where, table)
+    prices = ("input_price_per_mtok", "output_price_per_mtok")
+    if any(table.get(price) for price in prices):
+        warnings += [
+            f"{where}: {price} is missing, so its tokens cost nothing"
+            for price in prices
+            if price not in table
+        ]
     return ModelConfig(
         name=name, api_key=_key(where, table, warnings), **_values(where, table, warnings)
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
@@ -10,6 +11,11 @@ from django.core.exceptions import ImproperlyConfigured
 
 from chatapp import catalog
 from chatapp.settings import TEMPORARY_KEY_PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from relay import ModelConfig
 
 
 def register_all() -> None:
@@ -23,7 +29,30 @@ def check_models(**kwargs: Any) -> list[CheckMessage]:
         found = catalog.catalog()
     except catalog.CatalogError as exc:
         return [Error(str(exc), hint="See the models file in README.md.", id="chatapp.E001")]
-    return [Warning(text, id="chatapp.W001") for text in found.warnings]
+    return [
+        *(Warning(text, id="chatapp.W001") for text in found.warnings),
+        *(Warning(text, id="chatapp.W002") for text in odd_fallbacks(found.models)),
+    ]
+
+
+def odd_fallbacks(found: Mapping[str, ModelConfig]) -> list[str]:
+    """What a fallback list cannot mean. Only the list of the model that was asked is used."""
+    warnings = []
+    for name, model in found.items():
+        if name in model.fallback:
+            warnings.append(f"models.{name}: it is its own fallback; a failed request is retried")
+        if len(set(model.fallback)) < len(model.fallback):
+            warnings.append(f"models.{name}: fallback names a model twice")
+    others = {name: set(model.fallback) - {name} for name, model in found.items()}
+    try:
+        TopologicalSorter(others).prepare()
+    except CycleError as exc:
+        way = " → ".join(reversed(exc.args[1]))
+        warnings.append(
+            f"models: fallback goes round ({way}). The fallbacks of a fallback are not asked, so "
+            "each list should name all who may answer for its model."
+        )
+    return warnings
 
 
 def check_limits(**kwargs: Any) -> list[CheckMessage]:

@@ -16,15 +16,18 @@ from typing import TYPE_CHECKING, Any, Final
 from django.db import InterfaceError, OperationalError, connection
 from django.utils import timezone
 
-from chatapp import audit
+from chatapp import audit, catalog
 from chatapp.middleware.threads import on_database_thread, transact
 from chatapp.models import Chat, Message, Response
 from chatapp.statements import update
-from relay import GenerationRequest, Outcome, Record, RecordUnavailable
+from relay import GenerationRequest, Outcome, Record, RecordUnavailable, UsageCount
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+MOST_TOKENS: Final = 2**31 - 1
+"""What the columns hold. A provider that says more, or less than nothing, is not to be believed;
+that its answer cannot be recorded would be worse."""
 _ANY_ID: Final = "any"
 """Stands for the id in a statement that is compiled once."""
 
@@ -138,25 +141,33 @@ def plain(text: str) -> str:
 
 def _columns(outcome: Outcome) -> dict[str, Any]:
     snapshot = outcome.snapshot
-    usage, timings = snapshot.usage, snapshot.timings
+    usage, timings = snapshot.usage or UsageCount(), snapshot.timings
+    input_tokens, output_tokens = _tokens(usage.input_tokens), _tokens(usage.output_tokens)
+    answered_by = snapshot.model if snapshot.attempt else ""
     return {
         "status": snapshot.status,
         "reason": snapshot.reason or "",
         "fold": snapshot.to_json().decode(),
         "fold_seq": snapshot.seq,
         "fold_epoch": snapshot.epoch,
-        "input_tokens": usage.input_tokens if usage else None,
-        "output_tokens": usage.output_tokens if usage else None,
-        "cached_input_tokens": usage.cached_input_tokens if usage else None,
-        "reasoning_tokens": usage.reasoning_tokens if usage else None,
-        "usage_source": usage.source if usage else "",
+        "input_tokens": input_tokens,
+        "output_tokens": output_tokens,
+        "cached_input_tokens": _tokens(usage.cached_input_tokens),
+        "reasoning_tokens": _tokens(usage.reasoning_tokens),
+        "usage_source": usage.source if snapshot.usage else "",
         "counted_output_tokens": outcome.counted_output_tokens,
+        "answered_by": answered_by,
+        "cost": catalog.cost(answered_by, input_tokens=input_tokens, output_tokens=output_tokens),
         "delivered_seq": outcome.delivered_seq,
         "worker": outcome.worker,
         "started_at": _moment(timings.started_at),
         "first_token_at": _moment(timings.first_token_at),
         "ended_at": _moment(timings.ended_at) or timezone.now(),
     }
+
+
+def _tokens(count: int | None) -> int | None:
+    return None if count is None else max(0, min(count, MOST_TOKENS))
 
 
 def _moment(text: str | None) -> datetime | None:

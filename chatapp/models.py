@@ -71,9 +71,12 @@ class ResponseQuerySet(models.QuerySet["Response"]):
     def keyed(self, user: User, idempotency_key: str) -> Self:
         return self.filter(user=user, idempotency_key=idempotency_key)
 
+    def ended_since(self, moment: datetime) -> Self:
+        return self.final().filter(ended_at__gte=moment)
+
     def underdelivered_since(self, moment: datetime) -> Self:
         """Ended lately with events that no viewer was known to have received then."""
-        return self.final().filter(ended_at__gte=moment, delivered_seq__lt=F("fold_seq"))
+        return self.ended_since(moment).filter(delivered_seq__lt=F("fold_seq"))
 
 
 class Response(models.Model):
@@ -117,7 +120,12 @@ class Response(models.Model):
     reasoning_tokens = models.PositiveIntegerField(null=True, blank=True)
     usage_source = models.CharField(max_length=16, blank=True)
     counted_output_tokens = models.PositiveIntegerField(null=True, blank=True)
-    """Our own count of deltas, whatever the provider says."""
+    """Our own count, whatever the provider says: token ids where it sends them, else deltas."""
+    answered_by = models.CharField(max_length=200, blank=True)
+    """The model that was asked last: `model`, or the fallback that answered for it. Empty where
+    nobody was asked, and before the end."""
+    cost = models.DecimalField(max_digits=20, decimal_places=10, null=True, blank=True)
+    """By the prices of `answered_by` at its end, in their currency; null where it is unknown."""
     delivered_seq = models.PositiveIntegerField(default=0)
     """Highest event known to have been handed to a viewer's socket."""
     worker = models.CharField(max_length=100, blank=True)
@@ -168,6 +176,14 @@ class Response(models.Model):
     @property
     def is_final(self) -> bool:
         return self.status in FINAL
+
+    @property
+    def uncounted_output_tokens(self) -> int | None:
+        """What the provider says beyond our own count; None where one of both is unknown."""
+        told, counted = self.output_tokens, self.counted_output_tokens
+        if self.usage_source != "provider" or told is None or counted is None:
+            return None
+        return told - counted
 
 
 class MessageQuerySet(models.QuerySet["Message"]):

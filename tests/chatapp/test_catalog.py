@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ max_output_tokens = 2048
 read_s = 60
 supports = ["tools", "images"]
 input_price_per_mtok = 0.5
+output_price_per_mtok = 1.5
 extra_body = { return_progress = true }
 
 [models.other]
@@ -41,6 +43,7 @@ def test_a_whole_file_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (fast.context_tokens, fast.read_s) == (8192, 60)
     assert fast.extra_body == {"return_progress": True}
     assert found.models["other"].api_key is None
+    assert found.key_variables == {"fast": "FAST_KEY"}
     assert (found.default, found.warnings) == ("fast", ())
     assert "sk-1" not in repr(fast)
 
@@ -78,6 +81,55 @@ def test_a_dialect_of_token_ids_has_its_two_files(
     model = found.models["other"]
     assert {"tokenizer": model.tokenizer, "chat_template": model.chat_template} == files
     assert found.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [("input_price_per_mtok", "output_price_per_mtok"), ("output_price_per_mtok", "input_price_")],
+)
+def test_one_price_of_two_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, given: str, missing: str
+) -> None:
+    monkeypatch.setenv("FAST_KEY", "sk-1")
+    (warning,) = parse(other(**{given: 2})).warnings
+    assert warning.startswith(f"models.other: {missing}")
+    free = {"input_price_per_mtok": 0, "output_price_per_mtok": 3}
+    assert parse(other(**free)).warnings == ()  # said, so meant
+
+
+def priced(tmp_path: Path, settings: Any, prices: str) -> None:
+    path = tmp_path / "priced.toml"
+    path.write_text(f"{GOOD}{prices}")
+    settings.RELAY_MODELS = str(path)
+
+
+def test_an_answer_costs_what_its_tokens_do(tmp_path: Path, settings: Any) -> None:
+    priced(tmp_path, settings, "input_price_per_mtok = 0.15\noutput_price_per_mtok = 0.6\n")
+    cost = catalog.cost("other", input_tokens=1, output_tokens=3)
+    assert cost == Decimal("0.00000195")
+    assert catalog.cost("other", input_tokens=0, output_tokens=0) == 0
+
+
+@pytest.mark.parametrize(
+    ("prices", "name", "input_tokens"),
+    [
+        ("", "other", 1),
+        ("input_price_per_mtok = 0.0\noutput_price_per_mtok = 0.0\n", "other", 1),
+        ("input_price_per_mtok = 0.1\noutput_price_per_mtok = 0.1\n", "gone", 1),
+        ("input_price_per_mtok = 0.1\noutput_price_per_mtok = 0.1\n", "other", None),
+        ("[models.x]\n", "other", 1),
+    ],
+)
+def test_what_an_answer_costs_may_be_unknown(
+    tmp_path: Path, settings: Any, prices: str, name: str, input_tokens: int | None
+) -> None:
+    priced(tmp_path, settings, prices)
+    assert catalog.cost(name, input_tokens=input_tokens, output_tokens=3) is None
+
+
+def test_tokens_that_cost_nothing_need_no_count(tmp_path: Path, settings: Any) -> None:
+    priced(tmp_path, settings, "output_price_per_mtok = 2\n")
+    assert catalog.cost("other", input_tokens=None, output_tokens=500_000) == 1
 
 
 def test_think_tags_reach_the_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from chatapp import checks
 from chatapp.settings import TEMPORARY_KEY_PREFIX
+from relay import ModelConfig
 
 
 def ids(*, deploy: bool = False) -> list[str]:
@@ -39,6 +40,37 @@ def test_a_missing_key_is_a_warning(
     path.write_text("\n".join(["[models.x]", *lines, 'api_key_env = "NO_SUCH_KEY"']))
     settings.RELAY_MODELS = str(path)
     assert ids() == ["chatapp.W001"]
+
+
+def test_fallbacks_that_lead_back_are_a_warning() -> None:
+    def said(**fallbacks: list[str]) -> list[str]:
+        models = {
+            name: ModelConfig(
+                name=name,
+                dialect="openai-chat",
+                base_url="http://x",
+                upstream_model="m",
+                fallback=tuple(names),
+            )
+            for name, names in fallbacks.items()
+        }
+        return checks.odd_fallbacks(models)
+
+    assert said(a=["b", "c"], b=["c"], c=[]) == []
+    (itself,) = said(a=["a"])
+    assert "models.a: it is its own fallback" in itself
+    (twice,) = said(a=["b", "b"], b=[])
+    assert "models.a: fallback names a model twice" in twice
+    (circle,) = said(x=[], a=["x", "b"], b=["c"], c=["a"])
+    assert any(way in circle for way in ("(a → b → c → a)", "(b → c → a → b)", "(c → a → b → c)"))
+
+
+def test_a_fallback_to_itself_is_told_by_the_check(tmp_path: Path, settings: Any) -> None:
+    path = tmp_path / "m.toml"
+    lines = ['dialect = "openai-chat"', 'base_url = "http://x"', 'upstream_model = "m"']
+    path.write_text("\n".join(["[models.x]", *lines, 'fallback = ["x"]']))
+    settings.RELAY_MODELS = str(path)
+    assert ids() == ["chatapp.W002"]
 
 
 def test_a_lease_that_one_lost_renewal_ends_is_an_error(settings: Any) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -18,6 +19,7 @@ from relay import (
     WALL_CLOCK,
     Created,
     End,
+    Event,
     Outcome,
     RecordUnavailable,
     TextDelta,
@@ -26,9 +28,12 @@ from relay import (
     fold,
     text_sha256,
 )
+from relay.events import Notice, Started
 from tests.chatapp.conftest import make_row
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from relay import MemoryStore, Snapshot
 
 USAGE = UsageCount(
@@ -77,6 +82,73 @@ async def test_everything_that_is_known_is_kept(row: Response) -> None:
     assert row.ended_at is not None
     assert (row.ended_at - row.first_token_at).total_seconds() == 1
     assert services.recorded(row) == snapshot(row.pk)
+
+
+def written(
+    row: Response, *events: Event, usage: UsageCount | None = None, counted: int | None = 4
+) -> Outcome:
+    """The end of an answer to `row` that was begun, with these events in between."""
+    begun = [
+        Created(seq=1, response_id=row.pk, model="fast", created_at="2026-01-01T00:00:00Z"),
+        Started(seq=2, upstream_model="fast-1", attempt=1, epoch=7),
+    ]
+    end = ended(End.finished("stop"), epoch=7, usage=usage)
+    return Outcome(
+        response_id=row.pk, snapshot=fold([*begun, *events, end]), counted_output_tokens=counted
+    )
+
+
+async def test_the_fallback_that_answered_is_named_and_priced(
+    row: Response, tmp_path: Path, settings: Any
+) -> None:
+    path = tmp_path / "priced.toml"
+    entry = 'dialect = "openai-chat"\nbase_url = "http://x"\nupstream_model = "m"\n'
+    prices = "input_price_per_mtok = 1\noutput_price_per_mtok = 2.5\n"
+    path.write_text(f"[models.fast]\n{entry}[models.other]\n{entry}{prices}")
+    settings.RELAY_MODELS = str(path)
+    notice = Notice(code="fallback", message="other answers instead", model="other")
+    await Records().finalize(written(row, notice, usage=USAGE))
+    await row.arefresh_from_db()
+    assert (row.model, row.answered_by) == ("fast", "other")
+    assert row.cost == Decimal("0.0000185")  # 11 and 3 tokens
+
+
+async def test_an_answer_without_prices_costs_nobody_knows_what(row: Response) -> None:
+    await Records().finalize(written(row, usage=USAGE))
+    await row.arefresh_from_db()
+    assert (row.answered_by, row.cost) == ("fast", None)
+
+
+async def test_who_was_never_asked_has_not_answered(row: Response) -> None:
+    await Records().finalize(outcome(row.pk))  # no `started`
+    await row.arefresh_from_db()
+    assert row.answered_by == ""
+
+
+@pytest.mark.parametrize(
+    ("usage", "counted", "difference"),
+    [
+        (USAGE, 4, -1),
+        (USAGE, None, None),
+        (UsageCount(input_tokens=1), 4, None),
+        (UsageCount(output_tokens=4, source="counted"), 4, None),
+    ],
+)
+async def test_the_providers_count_is_compared_with_ours(
+    row: Response, usage: UsageCount, counted: int | None, difference: int | None
+) -> None:
+    await Records().finalize(written(row, usage=usage, counted=counted))
+    await row.arefresh_from_db()
+    assert (row.usage_source, row.counted_output_tokens) == (usage.source, counted)
+    assert row.uncounted_output_tokens == difference
+
+
+async def test_a_provider_that_counts_beyond_reason_is_recorded_all_the_same(
+    row: Response,
+) -> None:
+    await Records().finalize(written(row, usage=UsageCount(output_tokens=10**14)))
+    await row.arefresh_from_db()
+    assert (row.status, row.output_tokens) == ("completed", 2**31 - 1)
 
 
 async def test_the_audit_entry_has_numbers_and_no_content(row: Response) -> None:
