@@ -136,6 +136,7 @@ _RELAY_MEANINGS: Final = {
     "max_generations_per_worker": "answers one worker runs side by side; 0 = no limit",
     "viewer_max_age_s": "an event stream is closed after this long, clients resume; 0 = never",
     "max_input_bytes": "text of one request, in UTF-8",
+    "capture_dir": "folder that failed and odd answers of providers are written to, for replay",
     "shards": "hash tags among which new answers are spread (Redis Cluster)",
 }
 
@@ -143,12 +144,13 @@ _RELAY_MEANINGS: Final = {
 def _relay_config() -> RelayConfig:
     """Every field of RelayConfig as RELAY_<NAME>, read with the type of its default."""
     values: dict[str, Any] = {}
+    readers = {int: _reader.int, float: _reader.float, str: _reader.str}
     for field in fields(RelayConfig):
-        read = _reader.int if isinstance(field.default, int) else _reader.float
+        read = readers[type(field.default)]
         name = f"RELAY_{field.name.upper()}"
         shown = f"{field.default:g}" if isinstance(field.default, float) else str(field.default)
         values[field.name] = _env(
-            read, name, field.default, _RELAY_MEANINGS[field.name], shown=shown
+            read, name, field.default, _RELAY_MEANINGS[field.name], shown=shown or "none"
         )
     return RelayConfig(**values)
 

@@ -59,6 +59,8 @@ class RelayConfig:
     viewer_max_age_s: float = 900.0
     """A stream is closed with a comment after this long and the client resumes; 0 = never."""
     max_input_bytes: int = 1024 * 1024
+    capture_dir: str = ""
+    """Folder that failed and odd answers of upstreams are written to; empty = none."""
     shards: int = 1
     """RELAY_SHARDS: hash tags among which new responses are spread."""
 

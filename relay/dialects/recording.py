@@ -143,11 +143,11 @@ def _named() -> str:
 # -- what is not written down ---------------------------------------------------------------------
 # Values only of characters that keys are made of, so that a mask never eats a quote or a brace.
 _SECRET: Final = re.compile(
-    rb"(?i:\b(?:bearer|basic)\s+)(?P<scheme>[\w.~+/=-]{12,})"
+    rb"(?i:\b(?:bearer|basic)\s+)(?P<scheme>[\w.~+/=-]{16,})"
     rb"|(?i:\b(?:x-)?(?:api[-_ ]?key|authorization|access[-_]?token|password|secret)"
     rb"(?:\\?\")?\s*[=:]\s*(?:\\?\")?)(?P<value>[\w.~+/=-]{8,})"
-    rb"|\b(?P<key>(?:sk|pk|rk|gsk|xai|hf|ghp|AKIA|AIza)[-_A-Za-z0-9]{12,})"
-    rb"|\b(?P<jwt>eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
+    rb"|(?<![\w-])(?P<key>(?:sk|pk|rk|gsk|xai|hf|ghp|AKIA|AIza)[-_A-Za-z0-9]{12,})"
+    rb"|(?<![\w.-])(?P<jwt>eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
 )
 
 

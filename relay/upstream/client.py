@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import aiohttp
@@ -17,6 +18,7 @@ import msgspec
 from relay.dialects import DIALECTS, Asked, Dialect, decoder_for
 from relay.errors import ErrorKind, UpstreamError
 from relay.upstream.call import LOST, Call, close, late
+from relay.upstream.capture import Captures, Tape
 from relay.upstream.connections import Connections
 from relay.upstream.prompts import read_prompt, with_ids
 from relay.upstream.retry_after import retry_after_s
@@ -41,9 +43,12 @@ class Upstream:
         self._config = config
         self._dialects = dialects
         self._connections = Connections()
+        self._captures = Captures(Path(config.capture_dir)) if config.capture_dir else None
 
     async def aclose(self) -> None:
         await self._connections.aclose()
+        if self._captures is not None:
+            await self._captures.aclose()
 
     @asynccontextmanager
     async def open(
@@ -76,8 +81,14 @@ class Upstream:
             silence.end()
             silence.close()
         chunks = _chunks(response)
+        tape = None
+        if self._captures is not None:
+            kind = response.headers.get("content-type")
+            tape = self._captures.tape(asked, response.status_code, kind)
         if not response.is_success:
-            raise await _refusal(response, chunks, dialect, model)
+            raise await _refusal(response, chunks, dialect, model, tape)
+        if tape is not None:
+            decoder = tape.watched(decoder)
         call = Call(
             response,
             chunks,
@@ -173,6 +184,7 @@ async def _refusal(
     chunks: AsyncGenerator[bytes, None],
     dialect: Dialect,
     model: ModelConfig,
+    tape: Tape | None = None,
 ) -> UpstreamError:
     body = bytearray()
     try:
@@ -186,6 +198,8 @@ async def _refusal(
     finally:
         await close(response, chunks)
     error = dialect.error_of_body(response.status_code, bytes(body), model)
+    if tape is not None:
+        tape.refused(bytes(body), error)
     # Budget headers come with every answer; only with a 429 are they the reason to wait.
     asked = retry_after_s(
         response.headers, now=datetime.now(UTC), budgets=error.kind is ErrorKind.RATE_LIMIT
