@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -125,24 +125,9 @@ class Upstream:
         connect_s = _given(model.connect_s, self._config.connect_s)
         url = _url(model.base_url, path)
         body = msgspec.json.encode(content)
-        http_request = httpx.Request(
-            "POST",
-            url,
-            headers={
-                "User-Agent": "unbroken",
-                # Compression only adds latency to a stream of small chunks; it is decoded anyway.
-                "Accept-Encoding": "identity",
-                "Content-Length": str(len(body)),
-                **dialect.headers(model),
-            },
-            content=body if len(body) <= PIECE_BYTES else _pieces(body),
-            # `pool` bounds name lookup and connecting together. Silence watches over reading.
-            extensions={
-                "timeout": {"connect": connect_s, "pool": connect_s, "read": None, "write": None}
-            },
-        )
+        request = partial(_post, url, body, dialect.headers(model), connect_s)
         try:
-            return await self._connections.transport(url).handle_async_request(http_request)
+            return await self._connections.send(request)
         except aiohttp.ClientResponseError as error:
             raise UpstreamError(ErrorKind.PROTOCOL, "The provider's answer is not HTTP.") from error
         except httpx.UnsupportedProtocol as error:
@@ -156,6 +141,27 @@ class Upstream:
 @lru_cache(maxsize=256)  # parsing costs as much as sending; there are few models
 def _url(base_url: str, path: str) -> httpx.URL:
     return httpx.URL(base_url.rstrip("/") + path)
+
+
+def _post(
+    url: httpx.URL, body: bytes, headers: Mapping[str, str], connect_s: float
+) -> httpx.Request:
+    return httpx.Request(
+        "POST",
+        url,
+        headers={
+            "User-Agent": "unbroken",
+            # Compression only adds latency to a stream of small chunks; it is decoded anyway.
+            "Accept-Encoding": "identity",
+            "Content-Length": str(len(body)),
+            **headers,
+        },
+        content=body if len(body) <= PIECE_BYTES else _pieces(body),
+        # `pool` bounds name lookup and connecting together. Silence watches over reading.
+        extensions={
+            "timeout": {"connect": connect_s, "pool": connect_s, "read": None, "write": None}
+        },
+    )
 
 
 async def _pieces(body: bytes) -> AsyncIterator[bytes]:

@@ -8,11 +8,13 @@ and proxies from the environment read once (aiohttp would ask two threads per re
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextvars import ContextVar
 from functools import cache
 from ipaddress import ip_address
 from ssl import SSLContext
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
@@ -22,6 +24,15 @@ from httpx_aiohttp import AiohttpTransport
 KEEP_ALIVE_S: Final = 4.0
 """How long an idle connection is kept. Servers drop theirs after 5 s (uvicorn, Node): a request
 sent at that very moment would be lost, so we drop them first."""
+
+
+_kept: Final[ContextVar[bool]] = ContextVar("kept")
+"""Whether the request of this task went out on a connection that had been used before."""
+
+
+async def note_kept(*_: Any) -> None:
+    """A hook of aiohttp: the connection has served before."""
+    _kept.set(True)
 
 
 @cache
@@ -63,6 +74,22 @@ class Connections:
         self._session: aiohttp.ClientSession | None = None
         self._transports: dict[str | None, AiohttpTransport] = {}
 
+    async def send(self, make: Callable[[], httpx.Request]) -> httpx.Response:
+        """Send what `make` makes; again for every kept connection that was closed meanwhile.
+
+        Some servers promise to keep a connection and close it a moment after the answer (llama.cpp
+        after every stream): whoever asks again at that very moment is lost through no fault of
+        anybody's. A reset is a failure as everywhere, and so is whatever befalls a new connection.
+        """
+        while True:
+            request = make()
+            _kept.set(False)
+            try:
+                return await self.transport(request.url).handle_async_request(request)
+            except httpx.HTTPError as error:
+                if not (_kept.get() and _was_closed(error)):
+                    raise
+
     def transport(self, url: httpx.URL) -> httpx.AsyncBaseTransport:
         """The transport that reaches `url`, through a proxy if the environment names one."""
         proxy = self._proxy(url)
@@ -80,7 +107,10 @@ class Connections:
 
     def _the_session(self) -> aiohttp.ClientSession:
         if self._session is None:
+            tracing = aiohttp.TraceConfig()
+            tracing.on_connection_reuseconn.append(note_kept)
             self._session = aiohttp.ClientSession(
+                trace_configs=[tracing],
                 connector=aiohttp.TCPConnector(
                     limit=0, ssl=self._ssl, keepalive_timeout=KEEP_ALIVE_S
                 ),
@@ -94,6 +124,14 @@ class Connections:
         if proxy is None or _is_local(url.host) or proxy_bypass(url.netloc.decode()):
             return None
         return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _was_closed(error: httpx.HTTPError) -> bool:
+    cause = error.__cause__
+    # httpx's adapter calls both a ConnectTimeout, and for the second aiohttp has no type.
+    return isinstance(cause, aiohttp.ServerDisconnectedError) or (
+        isinstance(cause, aiohttp.ClientOSError) and "Can not write request" in str(cause)
+    )
 
 
 def _is_local(host: str) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import aiohttp
 import httpx
 import pytest
 
 from relay.config import ModelConfig
-from relay.upstream import Upstream
+from relay.upstream import Upstream, connections
 from relay.upstream.connections import Connections, ssl_context
 from tests.relay.upstream.hearing import QUICK, hear
 from tests.scripted import Done, Say, ScriptedUpstream
@@ -74,3 +75,59 @@ async def test_who_is_reached_through_a_proxy(
 def test_the_ssl_context_is_made_once() -> None:
     """It costs 38 ms of CPU, in the time to somebody's first token."""
     assert ssl_context() is ssl_context()
+
+
+class Stubborn(httpx.AsyncBaseTransport):
+    """Takes no request until it was asked often enough, as connections that were closed do."""
+
+    def __init__(self, *, refuses: int, kept: bool = True, why: Exception) -> None:
+        self.asked: list[bytes] = []
+        self._refuses = refuses
+        self._kept = kept
+        self._why = why
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(await request.aread())
+        if len(self.asked) <= self._refuses:
+            if self._kept:
+                await connections.note_kept()
+            raise httpx.ConnectTimeout("") from self._why
+        return httpx.Response(200)
+
+
+def answering(transport: Stubborn, monkeypatch: pytest.MonkeyPatch) -> Connections:
+    pool = Connections()
+    monkeypatch.setattr(pool, "transport", lambda url: transport)
+    return pool
+
+
+def request() -> httpx.Request:
+    return httpx.Request("POST", "http://h/x", content=b"question")
+
+
+UNSENT = aiohttp.ClientOSError(None, "Can not write request body for http://h/x")
+CLOSED = aiohttp.ServerDisconnectedError()
+RESET = aiohttp.ClientOSError(104, "Connection reset by peer")
+
+
+@pytest.mark.parametrize("why", [UNSENT, CLOSED], ids=["unsent", "closed"])
+async def test_a_request_on_a_kept_connection_that_was_closed_goes_out_on_another(
+    monkeypatch: pytest.MonkeyPatch, why: Exception
+) -> None:
+    transport = Stubborn(refuses=2, why=why)
+    assert (await answering(transport, monkeypatch).send(request)).is_success
+    assert transport.asked == [b"question"] * 3
+
+
+@pytest.mark.parametrize(
+    ("kept", "why"),
+    [(False, UNSENT), (False, CLOSED), (True, RESET)],
+    ids=["new, unsent", "new, closed", "reset"],
+)
+async def test_what_befalls_a_new_connection_and_every_reset_are_failures(
+    monkeypatch: pytest.MonkeyPatch, kept: bool, why: Exception
+) -> None:
+    transport = Stubborn(refuses=1, kept=kept, why=why)
+    with pytest.raises(httpx.ConnectTimeout):
+        await answering(transport, monkeypatch).send(request)
+    assert transport.asked == [b"question"]
