@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.contrib.admin.apps import AdminConfig
 from django.contrib.staticfiles.storage import ManifestStaticFilesStorage
 
 
@@ -14,6 +15,10 @@ class ChatappConfig(AppConfig):
         from chatapp import checks
 
         checks.register_all()
+
+
+class SiteAdminConfig(AdminConfig):
+    default_site = "chatapp.admin_site.Site"
 
 
 class ModuleManifestStorage(ManifestStaticFilesStorage):

@@ -177,7 +177,7 @@ if _DATABASE["ENGINE"] == "django.db.backends.sqlite3":
 # -- applications ----------------------------------------------------------------------------------
 INSTALLED_APPS = [
     "chatapp.apps.ChatappConfig",
-    "django.contrib.admin",
+    "chatapp.apps.SiteAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

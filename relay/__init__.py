@@ -34,7 +34,7 @@ from relay.generate.run import now_rfc3339
 from relay.hub import Hub
 from relay.metrics import COUNTERS
 from relay.request import Disconnect, GenerationRequest
-from relay.standing import standing
+from relay.standing import read_standing
 from relay.states import TERMINAL, FinishReason, Interruption, Shortfall, Status, StopReason
 from relay.store import (
     Cancelled,
@@ -109,9 +109,9 @@ __all__ = [
     "is_response_id",
     "new_response_id",
     "now_rfc3339",
+    "read_standing",
     "shard_of",
     "snapshot_frame",
-    "standing",
     "text_sha256",
     "usage_at_end",
     "wait_ended",

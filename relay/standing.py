@@ -49,7 +49,7 @@ class Reporter:
                     await self._news.wait()
 
 
-async def standing(store: Store) -> dict[str, dict[str, CircuitStatus]]:
+async def read_standing(store: Store) -> dict[str, dict[str, CircuitStatus]]:
     """By worker, then by model, what workers that live have met. Raises StoreUnavailable."""
     reports = await store.upstreams()
     return {worker: _decoder.decode(report) for worker, report in reports.items()}

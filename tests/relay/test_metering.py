@@ -11,7 +11,7 @@ from relay import events as ev
 from relay.errors import ErrorKind, UpstreamError
 from relay.generate import End
 from relay.generate.end import NOTHING_USED, usage_at_end
-from relay.standing import standing
+from relay.standing import read_standing
 from relay.states import FinishReason
 from relay.upstream import CircuitState
 from tests.relay.actors import MemoryRecords, PuppetUpstream
@@ -120,16 +120,16 @@ async def test_what_a_worker_has_met_is_told_to_all(stage: Stage) -> None:
     """PROTOCOL 12.5"""
 
     async def told() -> bool:
-        return "scripted" in (await standing(stage.store)).get("first", {})
+        return "scripted" in (await read_standing(stage.store)).get("first", {})
 
     async def known() -> bool:
-        return "first" in await standing(stage.store)
+        return "first" in await read_standing(stage.store)
 
     await wait_until(known, "a report of a worker that has asked nobody")
     _, call = await stage.asked()
     call.fail(UpstreamError(ErrorKind.OVERLOADED, "busy"))
     await wait_until(told, "the report of the failure")
-    status = (await standing(stage.store))["first"]["scripted"]
+    status = (await read_standing(stage.store))["first"]["scripted"]
     assert (status.state, status.failures) == (CircuitState.CLOSED, 1)
     assert (status.last_error_kind, status.last_error_message) == ("overloaded", "busy")
     assert status.last_error_at is not None

@@ -1,0 +1,57 @@
+"""Stock admin with one page more: the configured models, which are no rows of a table.
+
+Apart from `chatapp.admin`, which is loaded to register with this site and so needs it whole.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest, HttpResponse
+    from django.urls import URLPattern, URLResolver
+
+TITLE: Final = "Language models"
+
+
+class Site(admin.AdminSite):
+    site_header = site_title = "Unbroken"
+
+    def get_urls(self) -> list[URLResolver | URLPattern]:
+        page = path("models/", self.admin_view(self.models_page), name="language_models")
+        return [page, *super().get_urls()]  # before stock admin's last one, which takes everything
+
+    def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
+        """With the page in our own section, of the index as of the side bar."""
+        apps: list[Any] = super().get_app_list(request, app_label)
+        ours = next((app for app in apps if app["app_label"] == "chatapp"), None)
+        if ours is not None and _may_see(request):
+            entry = {
+                "name": TITLE,
+                "object_name": "LanguageModel",
+                "admin_url": reverse("admin:language_models"),
+                "add_url": None,
+                "view_only": True,
+                "perms": {"view": True},
+                "model": None,
+            }
+            ours["models"] = sorted([*ours["models"], entry], key=lambda model: str(model["name"]))
+        return apps
+
+    def models_page(self, request: HttpRequest) -> HttpResponse:
+        # Not at the head: it asks for tables, and this module is loaded before they are known.
+        from chatapp.admin.models_page import report
+
+        if not _may_see(request):
+            raise PermissionDenied
+        context = {**self.each_context(request), "title": TITLE, "report": report()}
+        return TemplateResponse(request, "admin/language_models.html", context)
+
+
+def _may_see(request: HttpRequest) -> bool:
+    return request.user.has_perm("chatapp.view_response")
