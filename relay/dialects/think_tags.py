@@ -22,6 +22,7 @@ class ThinkTags:
     def __init__(self, inner: Decoder, splitter: ThinkTagSplitter) -> None:
         self._inner = inner
         self._splitter = splitter
+        self._part = 0  # of what the splitter holds
 
     @property
     def over(self) -> bool:
@@ -40,25 +41,31 @@ class ThinkTags:
 
     def finish(self, clean: bool) -> Finish:
         finish = self._inner.finish(clean)
-        return replace(finish, events=self._split(finish.events) + self._held())
+        return replace(finish, events=self._last(finish.events))
 
     def abandon(self) -> list[Event]:
-        return self._split(self._inner.abandon()) + self._held()
+        return self._last(self._inner.abandon())
 
     def _split(self, events: list[Event]) -> list[Event]:
         split: list[Event] = []
         for event in events:
             if isinstance(event, TextDelta):
+                self._part = event.part
                 split += _deltas(*self._splitter.feed(event.delta), event.part)
             else:
                 split.append(event)
         return split
 
-    def _held(self) -> list[Event]:
-        return _deltas(*self._splitter.finish())
+    def _last(self, events: list[Event]) -> list[Event]:
+        """The last events, with what was held behind the last of the texts, before all others."""
+        texts = [n for n, event in enumerate(events, start=1) if isinstance(event, TextDelta)]
+        end = texts[-1] if texts else 0
+        split = self._split(events[:end])
+        held = _deltas(*self._splitter.finish(), self._part)
+        return [*split, *held, *events[end:]]
 
 
-def _deltas(reasoning: str, text: str, part: int = 0) -> list[Event]:
+def _deltas(reasoning: str, text: str, part: int) -> list[Event]:
     deltas: list[Event] = []
     if reasoning:
         deltas.append(ReasoningDelta(delta=reasoning, part=part))

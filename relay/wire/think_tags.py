@@ -8,17 +8,25 @@ from __future__ import annotations
 
 from typing import Final
 
+MAX_SPACE_CHARS: Final = 4096
+"""White space that may stand before a tag. More of it is an answer of white space, and shown: what
+waits for a tag is in no log and counts against no limit."""
+
 _START: Final = "start"
 _THOUGHT: Final = "thought"
 _TEXT: Final = "text"
 
 
 class ThinkTagSplitter:
-    """Feed text, get (reasoning, text). `starts_inside`: the prompt has opened the tag already."""
+    """Feed text, get (reasoning, text). `starts_inside`: the prompt has opened the tag already.
+
+    A model that opens it once more all the same, as some do, means nothing by that.
+    """
 
     def __init__(self, opening: str, closing: str, *, starts_inside: bool = False) -> None:
         self._opening, self._closing = opening, closing
-        self._where = _THOUGHT if starts_inside else _START
+        self._where = _START
+        self._else = _THOUGHT if starts_inside else _TEXT  # where it begins without a tag
         self._held = ""
 
     def feed(self, text: str) -> tuple[str, str]:
@@ -28,15 +36,17 @@ class ThinkTagSplitter:
         self._held = ""
         if self._where == _START:
             begun = text.lstrip()
-            if self._opening.startswith(begun):  # also when nothing but white space has come
-                if begun != self._opening:
+            if len(begun) < len(self._opening) and self._opening.startswith(begun):
+                # Perhaps a tag, also when nothing but white space has come.
+                if len(text) - len(begun) <= MAX_SPACE_CHARS:
                     self._held = text
                     return "", ""
-            elif not begun.startswith(self._opening):
-                self._where = _TEXT
+            elif begun.startswith(self._opening):
+                self._else = _THOUGHT
+                text = begun[len(self._opening) :]
+            self._where = self._else
+            if self._where == _TEXT:
                 return "", text
-            self._where = _THOUGHT
-            text = begun[len(self._opening) :]
         thought, closing, rest = text.partition(self._closing)
         if closing:
             self._where = _TEXT
@@ -50,4 +60,5 @@ class ThinkTagSplitter:
     def finish(self) -> tuple[str, str]:
         """No more text: a tag that is not whole is none."""
         held, self._held = self._held, ""
-        return (held, "") if self._where == _THOUGHT else ("", held)
+        is_thought = self._where == _THOUGHT or (self._where, self._else) == (_START, _THOUGHT)
+        return (held, "") if is_thought else ("", held)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.wire.think_tags import ThinkTagSplitter
+from relay.wire.think_tags import MAX_SPACE_CHARS, ThinkTagSplitter
 
 TAGS = ("<think>", "</think>")
 
@@ -43,6 +43,24 @@ def test_each_text_is_split_the_same_at_every_place(whole: str, expected: tuple[
 def test_a_thought_that_the_prompt_began_needs_no_opening_tag() -> None:
     assert split(["hm</thi", "nk>So."], starts_inside=True) == ("hm", "So.")
     assert split(["hm"], starts_inside=True) == ("hm", "")
+    assert split([" \nhm</think>So."], starts_inside=True) == (" \nhm", "So.")
+
+
+@pytest.mark.parametrize("whole", ["<think>hm</think>So.", "\n<think>hm</think>So."])
+def test_a_thought_that_is_opened_twice_is_opened_once(whole: str) -> None:
+    for at in range(len(whole)):
+        assert split([whole[:at], whole[at:]], starts_inside=True) == ("hm", "So.")
+
+
+def test_half_a_tag_at_the_end_of_a_thought_that_the_prompt_began_is_thought() -> None:
+    assert split(["<thi"], starts_inside=True) == ("<thi", "")
+
+
+def test_an_answer_of_white_space_is_not_held_for_ever() -> None:
+    splitter = ThinkTagSplitter(*TAGS)
+    shown = "".join("".join(splitter.feed(" " * 100)) for _ in range(100))
+    assert len(shown) > 10_000 - 2 * MAX_SPACE_CHARS
+    assert splitter.feed("<think>") == ("", "<think>")
 
 
 def test_what_can_be_no_tag_any_more_leaves_at_once() -> None:
