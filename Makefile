@@ -9,12 +9,13 @@ COMPILE := pip compile --universal --python-version 3.11 --generate-hashes --no-
            --custom-compile-command "make lock" --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format pytest js bench lock clean
+.PHONY: help setup run test lint format pytest js fuzz bench lock clean
 
 help:
 	@echo "make run      start everything: page, API, worker, Valkey, a small language model"
 	@echo "make test     every check and test;  make lint | js | pytest run one part"
 	@echo "make format   rewrite the sources in house style"
+	@echo "make fuzz     two minutes of odd input for every parser"
 	@echo "make bench    measure, print the table, write JSON"
 	@echo "make lock     renew requirements.txt and requirements-model.txt"
 	@echo "make clean    remove .venv and caches (keeps .data)"
@@ -63,6 +64,10 @@ js: setup
 # `make pytest ARGS="-m engine"` runs a part.
 pytest: setup
 	$(BIN)/python -m pytest $(ARGS)
+
+# The tests without the time: tests/relay/fuzz/test_fuzz.py.
+fuzz: setup
+	FUZZ_S=120 $(BIN)/python -m pytest tests/relay/fuzz $(ARGS)
 
 bench: setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash tests/bench/run.sh $(ARGS)
