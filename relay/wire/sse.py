@@ -75,10 +75,11 @@ class SseDecoder:
     def feed(self, chunk: bytes) -> list[Frame]:
         """Return the frames that `chunk` completes. Raises EventTooLarge."""
         # Fast path, doubled code on purpose: nearly every read from an upstream is one or a few
-        # whole events of one `data: ` line each, ended by LF. That shape needs no line by line work
-        # and costs a third less than the slow path, which is right for every input, this one too.
-        if self._idle and chunk[-2:] == b"\n\n" and chunk[:6] == b"data: " and b"\r" not in chunk:
-            if chunk.find(b"\n") == len(chunk) - 2:
+        # whole events of one `data: ` line each, some with their name before it, ended by LF. That
+        # shape needs no line by line work and costs a third less than the slow path, which is right
+        # for every input, this one too.
+        if self._idle and chunk[-2:] == b"\n\n" and b"\r" not in chunk:
+            if chunk[:6] == b"data: " and chunk.find(b"\n") == len(chunk) - 2:
                 return [
                     Frame(chunk[6:-2].decode("utf-8", "replace"), "", self._last_id, self._retry_ms)
                 ]
@@ -104,9 +105,13 @@ class SseDecoder:
         frames = []
         last_id, retry_ms = self._last_id, self._retry_ms
         for block in chunk[:-2].split(b"\n\n"):
-            if block[:6] != b"data: " or b"\n" in block:
+            name, data = b"", block
+            if block[:7] == b"event: ":
+                name, _, data = block.partition(b"\n")
+            if data[:6] != b"data: " or b"\n" in data:
                 return None
-            frames.append(Frame(block[6:].decode("utf-8", "replace"), "", last_id, retry_ms))
+            text, event = data[6:].decode("utf-8", "replace"), name[7:].decode("utf-8", "replace")
+            frames.append(Frame(text, event, last_id, retry_ms))
         return frames
 
     def _slow(self, chunk: bytes) -> list[Frame]:

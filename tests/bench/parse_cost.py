@@ -18,7 +18,7 @@ import uvloop
 
 from relay.coalesce import Coalescer
 from relay.config import ModelConfig, RelayConfig
-from relay.dialects.openai_chat import OpenAIChatDecoder
+from relay.dialects import DIALECTS, Asked
 from relay.dialects.openai_chat_chunk import decode_usual_chunk
 from relay.events import TextDelta, encode_event
 from relay.request import GenerationRequest
@@ -31,6 +31,21 @@ DATA = (
     '"finish_reason":null}]}'
 )
 CHUNK = f"data: {DATA}\n\n".encode()
+CHUNKS_OF = {
+    "openai-chat": ("", DATA),
+    "anthropic": (
+        "content_block_delta",
+        '{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" word"}}',
+    ),
+    "openai-responses": (
+        "response.output_text.delta",
+        '{"type":"response.output_text.delta","sequence_number":7,"item_id":"msg_c0ffee01",'
+        '"output_index":0,"content_index":0,"delta":" word","logprobs":[]}',
+    ),
+}
+"""Name and data of the event that nearly all of a stream consists of."""
+BAR = 2.5
+"""What a dialect may cost, from bytes to what is logged, in json.loads of the same chunk."""
 STREAMS, CHUNKS, EVERY_MS = 50, 200, 10
 
 
@@ -38,10 +53,15 @@ def us(call: Callable[[], object], number: int = 50_000) -> float:
     return min(timeit.repeat(call, number=number, repeat=5)) / number * 1e6
 
 
+def beside(*calls: Callable[[], object]) -> list[float]:
+    """µs of each, taken in turns, so that a noisy neighbour meets them all."""
+    rounds = [[timeit.timeit(call, number=5_000) for call in calls] for _ in range(25)]
+    return [min(costs) / 5_000 * 1e6 for costs in zip(*rounds, strict=True)]
+
+
 def pure() -> None:
-    sse, chat = SseDecoder(), OpenAIChatDecoder()
+    sse = SseDecoder()
     sse.feed(CHUNK)
-    chat.feed(CHUNK)
     crlf, half = CHUNK.replace(b"\n", b"\r\n"), len(CHUNK) // 2
     event, coalescer = TextDelta(delta=" word"), Coalescer()
     line = encode_event(event, 7).decode()
@@ -60,12 +80,33 @@ def pure() -> None:
             us(lambda: (sse.feed(CHUNK[:half]), sse.feed(CHUNK[half:]))),
         ),
         ("typed JSON decode", us(lambda: decode_usual_chunk(DATA))),
-        ("whole dialect: bytes to events", us(lambda: chat.feed(CHUNK))),
         ("coalesce, number and encode one event", us(add_and_take)),
         ("frame one event for a viewer", us(lambda: encode_frame(Frame(line, "text.delta", "7")))),
     ]
     for name, cost in rows:
         print(f"{cost:8.2f} µs  {cost / reference:5.2f} x json.loads  {name}")
+
+
+def dialect(name: str) -> None:
+    """What it costs beside json.loads of its own chunk."""
+    event, data = CHUNKS_OF[name]
+    chunk = (f"event: {event}\n" if event else "").encode() + f"data: {data}\n\n".encode()
+    model = ModelConfig(name="m", dialect=name, base_url="http://m/v1", upstream_model="m")
+    request = GenerationRequest(response_id="r", model="m", messages=[], created_at="")
+    decoder, coalescer = DIALECTS[name].decoder(Asked(request=request, model=model)), Coalescer()
+
+    def to_log() -> None:
+        coalescer.add(decoder.feed(chunk))
+        coalescer.take(7)
+
+    to_log()
+    reference, to_events, logged = beside(
+        lambda: json.loads(data), lambda: decoder.feed(chunk), to_log
+    )
+    for what, cost in (("bytes to events", to_events), ("bytes to what is logged", logged)):
+        verdict = "ok" if cost <= BAR * reference else f"MORE THAN {BAR}"
+        ratio = f"{cost / reference:5.2f} x json.loads of its {len(data)} bytes: {verdict}"
+        print(f"{cost:8.2f} µs  {ratio}  {name}, {what}")
 
 
 async def wire(address: str) -> list[tuple[str, float]]:
@@ -110,6 +151,8 @@ async def wire(address: str) -> list[tuple[str, float]]:
 
 def main() -> None:
     pure()
+    for name in CHUNKS_OF:
+        dialect(name)
     command = [sys.executable, "-m", "tests.scripted"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as provider:
         try:
