@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from relay.dialects.request_parts import image_of, text_of, tool_function
+from relay.dialects.request_parts import (
+    calls_of,
+    image_of,
+    parts_of,
+    refused,
+    text_of,
+    tool_function,
+)
 
 if TYPE_CHECKING:
     from relay.config import ModelConfig
@@ -21,7 +28,7 @@ state none; `max_output_tokens` in the models file raises it."""
 def build(asked: Asked) -> dict[str, Any]:
     """The body to send. `extra_body` of the model, `thinking` for one, wins over all but `stream`.
 
-    Raises UpstreamError invalid_request for a picture that cannot be sent.
+    Raises UpstreamError invalid_request for what cannot be said there.
     """
     request, model = asked.request, asked.model
     system = [request.instructions] if request.instructions else []
@@ -48,8 +55,9 @@ def build(asked: Asked) -> dict[str, Any]:
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
     body |= dict(model.extra_body)
-    if body.get("thinking", {}).get("type") == "enabled":
-        _make_room_to_think(body)
+    thinking = body.get("thinking")
+    if isinstance(thinking, dict) and thinking.get("type") in ("enabled", "adaptive"):
+        _make_room_to_think(body, thinking)
     return body | {"stream": asked.stream}
 
 
@@ -64,10 +72,10 @@ def headers(model: ModelConfig) -> dict[str, str]:
     return sent
 
 
-def _make_room_to_think(body: dict[str, Any]) -> None:
+def _make_room_to_think(body: dict[str, Any], thinking: dict[str, Any]) -> None:
     """The budget counts against `max_tokens`, which must be larger, and forbids a temperature."""
-    budget = body["thinking"].get("budget_tokens") or 0
-    if body["max_tokens"] <= budget:
+    budget = thinking.get("budget_tokens")
+    if isinstance(budget, int) and body["max_tokens"] <= budget:
         body["max_tokens"] += budget
     body.pop("temperature", None)
 
@@ -87,25 +95,30 @@ def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
         result = text_of(message.get("output", message.get("content")))
         call_id = message.get("call_id") or message.get("tool_call_id") or ""
         return [{"type": "tool_result", "tool_use_id": call_id, "content": result}]
-    content = message.get("content")
-    parts = content if isinstance(content, list) else [content] if content else []
-    blocks = [block for part in parts if (block := _block(part)) is not None]
-    for call in message.get("tool_calls") or ():
+    blocks = [block for part in parts_of(message) if (block := _block(part)) is not None]
+    for call in calls_of(message):
         call_id, name, arguments = tool_function(call)
         blocks.append({"type": "tool_use", "id": call_id, "name": name, "input": arguments})
     return blocks
 
 
-def _block(part: object) -> dict[str, Any] | None:
-    if isinstance(part, str):
-        return {"type": "text", "text": part} if part else None
-    if not isinstance(part, dict):
-        return None
-    if part.get("type") in ("image_url", "input_image"):
+def _block(part: dict[str, Any]) -> dict[str, Any] | None:
+    kind = part["type"]
+    if kind in ("image_url", "input_image"):
         return _image(image_of(part))
-    if part.get("type") in ("text", "input_text", "output_text"):
-        return {"type": "text", "text": text_of(part)} if part.get("text") else None
+    if kind in ("input_text", "output_text", "refusal"):
+        part = {"type": "text", "text": text_of(part.get("text") or part.get("refusal"))}
+    elif kind in _THEIR_RIVALS:
+        raise refused(part)
+    if kind == "reasoning" or (part["type"] == "text" and not part.get("text")):
+        return None  # an empty text is refused there, another provider's thought means nothing
     return part  # a block of their own: thinking with its signature, a document, a cached text
+
+
+_THEIR_RIVALS: Final = frozenset(
+    {"input_audio", "audio", "audio_url", "video_url", "file", "input_file"}
+)
+"""Parts that only OpenAI and its imitators know."""
 
 
 def _image(url: str) -> dict[str, Any]:

@@ -7,13 +7,18 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from relay.dialects.request_parts import THOUGHTS, calls_of, image_of, parts_of, text_of
+
 if TYPE_CHECKING:
     from relay.config import ModelConfig
     from relay.dialects.dialect import Asked
 
 
 def build(asked: Asked) -> dict[str, Any]:
-    """The body to send. `extra_body` of the model wins over everything but the streaming."""
+    """The body to send. `extra_body` of the model wins over everything but the streaming.
+
+    Raises UpstreamError invalid_request for what cannot be said there.
+    """
     request, model = asked.request, asked.model
     messages = [_message(message) for message in request.messages]
     if request.instructions:
@@ -59,9 +64,21 @@ def _message(message: dict[str, Any]) -> dict[str, Any]:
             "tool_call_id": message["call_id"],
             "content": _text(message.get("output", "")),
         }
-    if calls := message.get("tool_calls"):
+    if isinstance(message.get("content"), list):
+        parts = [_part(part) for part in parts_of(message) if part["type"] not in THOUGHTS]
+        message = {**message, "content": parts or ""}
+    if calls := list(calls_of(message)):
         return {**message, "tool_calls": [_call(call) for call in calls]}
     return message
+
+
+def _part(part: dict[str, Any]) -> dict[str, Any]:
+    """Those of the Responses dialect in the words of this one, all others as they are."""
+    if part["type"] in ("input_text", "output_text"):
+        return {"type": "text", "text": text_of(part.get("text"))}
+    if part["type"] == "input_image":
+        return {"type": "image_url", "image_url": {"url": image_of(part)}}
+    return part
 
 
 def _call(call: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,15 @@ from urllib.parse import urlsplit
 import msgspec
 
 from relay.dialects.openai_chat_request import headers
-from relay.dialects.request_parts import image_of, text_of, tool_function
+from relay.dialects.request_parts import (
+    THOUGHTS,
+    calls_of,
+    image_of,
+    parts_of,
+    refused,
+    text_of,
+    tool_function,
+)
 
 if TYPE_CHECKING:
     from relay.dialects.dialect import Asked
@@ -20,7 +28,7 @@ def build(asked: Asked) -> dict[str, Any]:
     """The body to send. `extra_body` of the model, `reasoning` for one, wins over all but `stream`.
 
     Stop strings are not sent, this dialect has none: our own scanner sees to them. Raises
-    UpstreamError invalid_request for a picture that cannot be sent.
+    UpstreamError invalid_request for what cannot be said there.
     """
     request, model = asked.request, asked.model
     items = [item for message in request.messages for item in _items(message)]
@@ -52,13 +60,15 @@ def _items(message: dict[str, Any]) -> list[dict[str, Any]]:
         call_id = message.get("call_id") or message.get("tool_call_id") or ""
         output = text_of(message.get("output", message.get("content")))
         return [{"type": "function_call_output", "call_id": call_id, "output": output}]
-    items: list[dict[str, Any]] = []
-    content = message.get("content")
-    if content:
-        if isinstance(content, list):
-            content = [_part(part, role) for part in content]
+    parts = parts_of(message)
+    # A thought that was encrypted for us, so that the conversation can go on from it.
+    items = [part for part in parts if part["type"] == "reasoning"]
+    content = [_part(part, role) for part in parts if part["type"] not in THOUGHTS]
+    if isinstance(message.get("content"), str) and content:
+        items.append({"role": role, "content": message["content"]})
+    elif content:
         items.append({"role": role, "content": content})
-    for call in message.get("tool_calls") or ():
+    for call in calls_of(message):
         call_id, name, arguments = tool_function(call)
         encoded = msgspec.json.encode(arguments).decode()
         items.append(
@@ -67,17 +77,18 @@ def _items(message: dict[str, Any]) -> list[dict[str, Any]]:
     return items
 
 
-def _part(part: object, role: object) -> object:
-    kind = "output_text" if role == "assistant" else "input_text"
-    if isinstance(part, str):
-        return {"type": kind, "text": part}
-    if not isinstance(part, dict):
-        return {"type": kind, "text": text_of(part)}
-    if part.get("type") == "text":
-        return {"type": kind, "text": text_of(part)}
-    if part.get("type") == "image_url":
+def _part(part: dict[str, Any], role: object) -> dict[str, Any]:
+    kind = part["type"]
+    if kind == "text":
+        own = "output_text" if role == "assistant" else "input_text"
+        return {"type": own, "text": text_of(part.get("text"))}
+    if kind == "image_url":
         return {"type": "input_image", "image_url": image_of(part)}
-    return part
+    if kind == "file" and isinstance(part.get("file"), dict):
+        return {"type": "input_file", **part["file"]}
+    if kind.startswith(("input_", "output_")) or kind == "refusal":
+        return part
+    raise refused(part)
 
 
 def _tool(tool: dict[str, Any]) -> dict[str, Any]:

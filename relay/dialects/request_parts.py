@@ -3,11 +3,56 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 import msgspec
 
 from relay.errors import ErrorKind, UpstreamError
+
+THOUGHTS: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
+"""Parts of an earlier answer that only the provider who signed them can use."""
+
+
+def parts_of(message: dict[str, Any]) -> list[dict[str, Any]]:
+    """The content of a message as parts with a type; a text is one part, an empty one none.
+
+    Raises UpstreamError invalid_request for anything else.
+    """
+    content = message.get("content")
+    if content is None or content == "":
+        return []
+    parts = []
+    for part in content if isinstance(content, list) else [content]:
+        if isinstance(part, str):
+            parts.append({"type": "text", "text": part})
+        elif isinstance(part, dict) and isinstance(part.get("type"), str):
+            parts.append(part)
+        else:
+            raise UpstreamError(
+                ErrorKind.INVALID_REQUEST,
+                "The question has a part that is neither a text nor an object with a type.",
+            )
+    return parts
+
+
+def refused(part: dict[str, Any]) -> UpstreamError:
+    """What to raise for a part that the provider has no words for."""
+    kind = str(part["type"])[:40]
+    return UpstreamError(
+        ErrorKind.INVALID_REQUEST,
+        f"The question has a part of the type {kind}, which this model cannot be given.",
+    )
+
+
+def calls_of(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The calls that an earlier answer made. Raises UpstreamError invalid_request."""
+    calls = message.get("tool_calls") or []
+    if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
+        raise UpstreamError(
+            ErrorKind.INVALID_REQUEST, "The question has tool calls that are no list of objects."
+        )
+    yield from calls
 
 
 def text_of(value: object) -> str:

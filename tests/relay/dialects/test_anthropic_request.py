@@ -182,6 +182,13 @@ def test_thinking_gets_its_room_and_no_temperature() -> None:
     assert asked([HI], enough)["max_tokens"] == 9000
 
 
+@pytest.mark.parametrize("thinking", [{"type": "adaptive"}, {"type": "disabled"}, None, "on"])
+def test_a_temperature_is_kept_unless_the_model_thinks(thinking: Any) -> None:
+    body = asked([HI], {"extra_body": {"thinking": thinking}}, temperature=0.5)
+    assert body["thinking"] == thinking
+    assert ("temperature" in body) is (thinking != {"type": "adaptive"})
+
+
 def test_the_models_own_settings_win_over_all_but_the_streaming() -> None:
     body = asked([HI], {"extra_body": {"max_tokens": 5, "stream": False, "top_k": 3}})
     assert (body["max_tokens"], body["stream"], body["top_k"]) == (5, True, 3)
