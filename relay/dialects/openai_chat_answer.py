@@ -32,6 +32,7 @@ from relay.events import (
     RefusalDelta,
     TextDelta,
 )
+from relay.wire.surrogates import sanitized
 
 if TYPE_CHECKING:
     from relay.dialects.tool_calls import ToolCallAssembler
@@ -105,7 +106,7 @@ class Answer(AnswerTexts):
     def _delta(self, delta: Delta, events: list[Event]) -> None:
         self.add_text(ReasoningDelta, reasoning_text(delta), events)
         events += [
-            PartMeta(part=0, kind="signature", data=detail)
+            PartMeta(part=0, kind="signature", data=sanitized(detail))
             for detail in reasoning_signatures(delta)
         ]
         for is_reasoning, text in content_texts(delta.content):
@@ -134,7 +135,7 @@ class Answer(AnswerTexts):
             if extra := entry.get("extra_content"):  # Gemini wants its thought signature back
                 at = self.tools.last_index()
                 data = {"call_id": self.tools.call_id(at), "extra_content": extra}
-                events.append(PartMeta(part=at, kind="signature", data=data))
+                events.append(PartMeta(part=at, kind="signature", data=sanitized(data)))
 
 
 def progress_notice(progress: object) -> Iterator[Notice]:

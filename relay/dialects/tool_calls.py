@@ -59,6 +59,7 @@ class ToolCallAssembler:
         self, index: int | None, call_id: str, name: str, arguments: str | dict[str, Any] | None
     ) -> Iterator[Event]:
         """One fragment; an empty `call_id` or `name` is one that was not given."""
+        call_id, name = joined(call_id), joined(name)
         call = self._find(index, call_id, name)
         if call.closed:  # it has been read: nothing that comes late can change it
             return
