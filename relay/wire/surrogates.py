@@ -11,6 +11,8 @@ REPLACEMENT = "\ufffd"
 
 def joined(text: str) -> str:
     """`text` with pairs of halves joined and lone halves replaced."""
+    if text.isascii():
+        return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -22,6 +24,8 @@ class SurrogateJoiner:
 
     def feed(self, text: str) -> str:
         """Return what is now complete; it may be empty."""
+        if not self._held and text.isascii():  # nearly always
+            return text
         if not text:
             return ""
         text = self._held + text
