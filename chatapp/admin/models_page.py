@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from asgiref.sync import async_to_sync
 from django.db.models import Count, Q
+from django.urls import reverse
 from django.utils import timezone
 
 from chatapp import catalog, runtime, services
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from relay import ModelConfig
 
 LATELY: Final = timedelta(hours=1)
+FAILED: Final = {"status__exact": str(Status.FAILED)}
 _WORST_FIRST: Final = (CircuitState.OPEN, CircuitState.HALF_OPEN, CircuitState.CLOSED)
 
 
@@ -33,7 +35,7 @@ class Failure:
     message: str
     at: datetime
     page: str | None = None
-    """Of the answer that it ended; None for one that a retry or a fallback has saved."""
+    """Of the answer that it ended, where only that is known of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,8 @@ class Line:
     failure: Failure | None
     answers: int
     failures: int
+    failed_page: str
+    """The list of answers that this model failed to give."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +81,7 @@ def report() -> Report:
     except StoreUnavailable as exc:
         problem = f"Redis is away, so the state of circuits is not known: {exc}"
     counts, last_failed = _last_hour()
+    responses = reverse("admin:chatapp_response_changelist")
     lines = []
     for name, config in declared.models.items():
         of_model = [states[name] for states in met.values() if name in states]
@@ -91,9 +96,11 @@ def report() -> Report:
             limits=_limits(config),
             circuit=circuit,
             circuit_where=where,
-            failure=_newest([*_met_failures(of_model), *last_failed.get(name, ())]),
+            # What a worker has met is the cause; an answer may have failed by its circuit alone.
+            failure=_newest(of_model) or last_failed.get(name),
             answers=answers,
             failures=failures,
+            failed_page=f"{responses}?{urlencode({**FAILED, 'answered_by': name})}",
         )
         lines.append(line)
     return Report(lines=lines, problem=problem, workers=len(met))
@@ -107,30 +114,25 @@ def _circuit(states: list[CircuitStatus], workers: int) -> tuple[CircuitState | 
     for state in _WORST_FIRST:
         count = sum(status.state is state for status in states)
         if count:
-            return state, f"in {count} of {workers} workers" if workers > 1 else ""
+            everywhere = count == len(states) and state is CircuitState.CLOSED
+            return state, "" if everywhere or workers == 1 else f"in {count} of {workers} workers"
     return None, "not asked yet" if workers else "no worker reports"
 
 
-def _met_failures(states: Iterable[CircuitStatus]) -> Iterable[Failure]:
-    for status in states:
-        if status.last_error_at and status.last_error_kind:
-            yield Failure(
-                kind=status.last_error_kind,
-                message=status.last_error_message or "",
-                at=datetime.fromisoformat(status.last_error_at),
-            )
+def _newest(states: Iterable[CircuitStatus]) -> Failure | None:
+    failures = [
+        Failure(
+            kind=status.last_error_kind,
+            message=status.last_error_message or "",
+            at=datetime.fromisoformat(status.last_error_at),
+        )
+        for status in states
+        if status.last_error_at and status.last_error_kind
+    ]
+    return max(failures, key=lambda failure: failure.at, default=None)
 
 
-def _newest(failures: list[Failure]) -> Failure | None:
-    # Workers tell whole seconds; of the same failure the one with an answer to look at is better.
-    return max(
-        failures,
-        key=lambda failure: (failure.at.replace(microsecond=0), failure.page is not None),
-        default=None,
-    )
-
-
-def _last_hour() -> tuple[dict[str, tuple[int, int]], dict[str, list[Failure]]]:
+def _last_hour() -> tuple[dict[str, tuple[int, int]], dict[str, Failure]]:
     """Answers and failures by the model that answered, and the last failure of each."""
     ended = Response.objects.ended_since(timezone.now() - LATELY).exclude(answered_by="")
     failed = Q(status=Status.FAILED)
@@ -143,16 +145,17 @@ def _last_hour() -> tuple[dict[str, tuple[int, int]], dict[str, list[Failure]]]:
         )
     )
     counts = {row["answered_by"]: (row["answers"], row["failures"]) for row in rows}
-    last: dict[str, list[Failure]] = {}
+    last: dict[str, Failure] = {}
     for name, (_, failures) in counts.items():
         row = ended.filter(failed, answered_by=name).order_by("-ended_at").first()
         if failures and row is not None and row.ended_at is not None:
             error = services.recorded(row).error
-            message = error.message if error else ""
-            failure = Failure(
-                kind=row.reason, message=message, at=row.ended_at, page=page_of(row.pk)
+            last[name] = Failure(
+                kind=row.reason,
+                message=error.message if error else "",
+                at=row.ended_at,
+                page=page_of(row.pk),
             )
-            last[name] = [failure]
     return counts, last
 
 

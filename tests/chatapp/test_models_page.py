@@ -92,10 +92,12 @@ async def test_the_worst_that_a_worker_has_met_is_shown(admin: User, store: Memo
     await tell(store, "w1", fast=met(CircuitState.CLOSED))
     line = (await lines())["fast"]
     assert (line.circuit, line.circuit_where) == (CircuitState.CLOSED, "")
+    await tell(store, "w0")
+    assert (await lines())["fast"].circuit_where == ""
     await tell(store, "w2", fast=met(CircuitState.HALF_OPEN))
     await tell(store, "w3", fast=met(CircuitState.OPEN))
     line = (await lines())["fast"]
-    assert (line.circuit, line.circuit_where) == (CircuitState.OPEN, "in 1 of 3 workers")
+    assert (line.circuit, line.circuit_where) == (CircuitState.OPEN, "in 1 of 4 workers")
     assert (await lines())["other"].circuit_where == "not asked yet"
 
 
@@ -108,7 +110,7 @@ async def test_the_newest_error_of_all_workers_is_shown(admin: User, store: Memo
 
 
 async def test_the_last_hour_counts_by_the_model_that_answered(
-    user: User, store: MemoryStore
+    user: User, admin: User, store: MemoryStore
 ) -> None:
     now = timezone.now()
 
@@ -131,6 +133,10 @@ async def test_the_last_hour_counts_by_the_model_that_answered(
     assert failure is not None
     assert failure.kind == "stalled"
     assert pk.rpartition("_")[2] in (failure.page or "")
+    client = AsyncClient()
+    await client.aforce_login(admin)
+    listed = await client.get(found["other"].failed_page)
+    assert {row.reason for row in listed.context["cl"].result_list} == {"stalled", ""}
 
 
 async def test_a_store_that_is_away_hides_no_model(admin: User, store: MemoryStore) -> None:
