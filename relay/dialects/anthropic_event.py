@@ -54,9 +54,14 @@ def event_from(value: object) -> AnthropicEvent | None:
     """The event in what json.loads read, members of odd type let through. None: no object."""
     if not isinstance(value, dict):
         return None
-    if not isinstance(value.get("delta"), dict):
-        value = {**value, "delta": None}
-    return msgspec.convert(value, AnthropicEvent)
+    event, delta = AnthropicEvent(**_known(AnthropicEvent, value)), value.get("delta")
+    event.delta = Delta(**_known(Delta, delta)) if isinstance(delta, dict) else None
+    return event
+
+
+def _known(kind: type[Struct], value: dict[str, Any]) -> dict[str, Any]:
+    # By hand, because msgspec.convert cannot stand half a character in the name of a member.
+    return {name: value[name] for name in kind.__struct_fields__ if name in value}
 
 
 def usage_counts(raw: dict[str, int]) -> dict[str, int]:

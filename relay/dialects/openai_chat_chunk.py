@@ -89,17 +89,24 @@ def chunk_from(value: object) -> Chunk | None:
     if not isinstance(value, dict):
         return None
     choices = value.get("choices")
-    known = {name: value.get(name) for name in Chunk.__struct_fields__}
     if isinstance(choices, list):
-        known["choices"] = [_choice(choice) for choice in choices if isinstance(choice, dict)]
+        choices = [_choice(choice) for choice in choices if isinstance(choice, dict)]
     else:
-        known["choices"] = None
-    return msgspec.convert(known, Chunk)
+        choices = None
+    return Chunk(**{**_known(Chunk, value), "choices": choices})
 
 
-def _choice(value: dict[str, Any]) -> dict[str, Any]:
-    odd = [name for name in ("delta", "message") if not isinstance(value.get(name), dict)]
-    return {**value, **dict.fromkeys(odd)}
+def _choice(value: dict[str, Any]) -> Choice:
+    members = _known(Choice, value)
+    for name in ("delta", "message"):
+        delta = value.get(name)
+        members[name] = Delta(**_known(Delta, delta)) if isinstance(delta, dict) else None
+    return Choice(**members)
+
+
+def _known(kind: type[Struct], value: dict[str, Any]) -> dict[str, Any]:
+    # By hand, because msgspec.convert cannot stand half a character in the name of a member.
+    return {name: value[name] for name in kind.__struct_fields__ if name in value}
 
 
 # -- readers of the `Any`s ------------------------------------------------------------------------

@@ -17,7 +17,7 @@ FUNCTION = {"name": HALF, "arguments": json.dumps({HALF: HALF})}
 TOOL = {"index": 0, "id": HALF, "function": FUNCTION, "extra_content": {HALF: HALF}}
 SIGNED = {"type": "reasoning.encrypted", "data": HALF, "signature": HALF}
 CALL = {"type": "function_call", "id": HALF, "call_id": HALF, **FUNCTION}
-DELTA = {"content": HALF, "reasoning": [SIGNED], "refusal": HALF, "tool_calls": [TOOL]}
+DELTA = {HALF: 1, "content": HALF, "reasoning": [SIGNED], "refusal": HALF, "tool_calls": [TOOL]}
 BLOCKS: list[dict[str, Any]] = [
     {"type": "text", "text": HALF, "citations": [{HALF: HALF}]},
     {"type": "thinking", "thinking": HALF, "signature": HALF},
@@ -37,7 +37,7 @@ ITEMS: list[dict[str, Any]] = [
 ]
 STREAMS: dict[str, list[dict[str, Any]]] = {
     "openai-chat": [
-        {"choices": [{"index": 0, "delta": DELTA, "finish_reason": None}]},
+        {HALF: 1, "choices": [{HALF: 1, "index": 0, "delta": DELTA, "finish_reason": None}]},
         {"choices": [{"index": 0, "delta": {}, "finish_reason": HALF}]},
     ],
     "anthropic": [
@@ -49,14 +49,14 @@ STREAMS: dict[str, list[dict[str, Any]]] = {
                 {"type": "content_block_stop", "index": index},
             )
         ),
-        {"type": "message_delta", "delta": {"stop_reason": HALF}},
+        {HALF: 1, "type": "message_delta", "delta": {HALF: 1, "stop_reason": HALF}},
     ],
     "openai-responses": [
         *(
             {"type": "response.output_item.done", "output_index": n, "item": item}
             for n, item in enumerate(ITEMS)
         ),
-        {"type": "response.completed", "response": {}},
+        {HALF: 1, "type": "response.completed", "response": {HALF: 1}},
     ],
 }
 
