@@ -18,6 +18,7 @@ from relay.errors import (
     ViewersFull,
 )
 from relay.events import (
+    CONTENT,
     Created,
     Ended,
     Event,
@@ -51,6 +52,7 @@ from relay.upstream import Circuits, CircuitState, CircuitStatus, Upstream
 from relay.wire.sse import Frame, encode_frame
 
 __all__ = [
+    "CONTENT",
     "COUNTERS",
     "DIALECTS",
     "NOTHING_USED",
