@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from relay.events import Event
     from relay.states import FinishReason
 
+MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
+"""Of a whole answer on the wire: what a log may hold (2 MiB), with sixteen times as much around it
+as text, which is what log probabilities take. Bounds what is kept of calls that are never shown."""
+
 _STREAM_LINES: Final = (b":", b"event:", b"id:", b"retry:", b"data:")
 
 
@@ -39,6 +43,7 @@ class StreamDecoder(ABC):
         self._sse = SseDecoder(extra_fields=frozenset({b"error"}))
         self._body: list[bytes] | None = []  # what came, until it proves to be an event stream
         self._body_bytes = 0
+        self._answer_bytes = 0
         self._error: UpstreamError | None = None
 
     def feed(self, data: bytes) -> list[Event]:
@@ -46,6 +51,10 @@ class StreamDecoder(ABC):
         if self.over:
             return events
         endless = False
+        self._answer_bytes += len(data)
+        if self._answer_bytes > MAX_ANSWER_BYTES:
+            self.fail(ErrorKind.PROTOCOL, "The provider's answer is larger than any can be.")
+            return events
         try:
             frames = self._sse.feed(data)
         except EventTooLarge as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from relay.dialects.tool_arguments import BadArguments, parse_arguments
 from relay.events import (
@@ -21,6 +21,10 @@ from relay.events import (
     ToolCallStarted,
 )
 from relay.wire.surrogates import SurrogateJoiner, joined, sanitized
+
+MAX_CALLS: Final = 1000
+"""Of one answer. A call that nobody has named yet is seen by no other limit, and costs ten times
+the bytes that make it; what comes after this many is added to the last one, which spoils it."""
 
 
 @dataclass(slots=True)
@@ -146,6 +150,8 @@ class ToolCallAssembler:
         return call
 
     def _new(self) -> _Call:
+        if len(self._calls) == MAX_CALLS:
+            return self._calls[-1]
         call = _Call(len(self._calls))
         self._calls.append(call)
         return call
