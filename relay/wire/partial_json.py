@@ -235,6 +235,6 @@ def _number(text: str) -> int | float:
         number = int(text) if text.lstrip("-").isdigit() else float(text)
     except ValueError as error:  # more digits than Python converts
         raise _Wrong("out_of_range") from error
-    if math.isinf(number):
+    if isinstance(number, float) and math.isinf(number):  # an int of 400 digits is no float
         raise _Wrong("out_of_range")
     return number

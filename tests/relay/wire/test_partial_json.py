@@ -82,6 +82,12 @@ def test_a_number_that_python_cannot_hold_is_out_of_range(text: str) -> None:
     assert parse_partial(text) == Partial(error="out_of_range")
 
 
+def test_a_whole_number_is_kept_to_its_last_digit() -> None:
+    digits = "9" * 400
+    got = parse_partial(f'{{"n":{digits}')
+    assert (got.value, got.error) == ({"n": int(digits)}, None)
+
+
 def test_nesting_is_read_to_its_bound_and_no_deeper() -> None:
     bound = "[" * MAX_DEPTH
     assert parse_partial(bound).has_value
