@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from relay.events import Event
     from relay.states import FinishReason
 
-MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
-"""Of a whole answer on the wire: what a log may hold (2 MiB), with sixteen times as much around it
-as text, which is what log probabilities take. Bounds what is kept of calls that are never shown."""
+MAX_SILENT_BYTES: Final = 32 * 1024 * 1024
+"""Of an answer on the wire that come to no event: half a day of keep-alives and metadata. Bounds
+what is kept of calls that are never shown. What is shown is bounded by its log, and takes far more
+room on the wire: 128,000 tokens in a chunk of 300 bytes each are 38 MB of a good answer."""
 
 _STREAM_LINES: Final = (b":", b"event:", b"id:", b"retry:", b"data:")
 
@@ -43,7 +44,7 @@ class StreamDecoder(ABC):
         self._sse = SseDecoder(extra_fields=frozenset({b"error"}))
         self._body: list[bytes] | None = []  # what came, until it proves to be an event stream
         self._body_bytes = 0
-        self._answer_bytes = 0
+        self._silent_bytes = 0
         self._error: UpstreamError | None = None
 
     def feed(self, data: bytes) -> list[Event]:
@@ -51,10 +52,6 @@ class StreamDecoder(ABC):
         if self.over:
             return events
         endless = False
-        self._answer_bytes += len(data)
-        if self._answer_bytes > MAX_ANSWER_BYTES:
-            self.fail(ErrorKind.PROTOCOL, "The provider's answer is larger than any can be.")
-            return events
         try:
             frames = self._sse.feed(data)
         except EventTooLarge as error:
@@ -67,6 +64,10 @@ class StreamDecoder(ABC):
                 return events
         if endless:
             self.fail(ErrorKind.PROTOCOL, "The provider sent a message without an end.")
+        elif not events:
+            self._silent_bytes += len(data)
+            if self._silent_bytes > MAX_SILENT_BYTES:
+                self.fail(ErrorKind.PROTOCOL, "The provider's answer is larger than any can be.")
         return events
 
     def _is_over(self) -> bool:  # a call, because type checkers believe that `over` stays False

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from relay.dialects import DIALECTS
-from relay.dialects.stream_decoder import MAX_ANSWER_BYTES
+from relay.dialects.stream_decoder import MAX_SILENT_BYTES
 from relay.dialects.tool_calls import MAX_CALLS
 from relay.errors import ErrorKind
 from relay.fold import fold
@@ -72,11 +72,20 @@ def test_an_answer_that_never_ends_is_refused_at_last(name: str) -> None:
         fed += len(data)
         if decoder.over:
             break
-        assert fed <= MAX_ANSWER_BYTES
+        assert fed <= MAX_SILENT_BYTES + len(data)
     error = decoder.finish(clean=True).error
     assert error is not None
     assert error.kind is ErrorKind.PROTOCOL
     assert "larger" in error.message
+
+
+def test_a_long_answer_is_not_too_long_because_of_what_surrounds_its_text() -> None:
+    decoder = new_decoder("openai-chat")
+    chunk = {"choices": [{"index": 0, "delta": {"content": "a"}}], "obfuscation": "x" * BLOCK}
+    data = f"data: {json.dumps(chunk)}\n\n".encode()
+    for _ in range(MAX_SILENT_BYTES // BLOCK + 1):
+        assert decoder.feed(data)
+    assert not decoder.over
 
 
 def test_calls_without_number_become_no_more_than_a_bound() -> None:

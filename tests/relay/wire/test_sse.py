@@ -217,3 +217,27 @@ def with_last_ids(frames: list[tuple[str, str, str]]) -> Iterator[tuple[str, str
     for data, event, id_ in frames:
         last = id_ or last
         yield data, event, last
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"event: delta\ndata: a\n\n",
+        b"event: delta\ndata: a\n\nevent: delta\ndata: b\n\n",
+        b"event: delta\ndata: a\nid: 7\n\n",
+        b"event: delta\ndata: a\ndata: b\n\n",
+        b"event: delta\n\ndata: a\n\n",
+        b"event: delta\nevent: other\ndata: a\n\n",
+        b"event: \ndata: a\n\n",
+        b"event: delta\ndata: \n\n",
+        b"event: d\xc3\xa9\xff\ndata: \xe2\x82\n\n",
+        b"data: a\n\nevent: delta\ndata: b\n\ndata: c\n\n",
+    ],
+)
+def test_what_is_taken_in_a_short_way_is_what_the_long_way_makes_of_it(data: bytes) -> None:
+    short, long = SseDecoder(), SseDecoder()
+    before = b"data: before\n\n"
+    assert short.feed(before) == long.feed(before)
+    bytewise = [frame for byte in data for frame in long.feed(bytes([byte]))]
+    assert short.feed(data) == bytewise
+    assert bytewise
