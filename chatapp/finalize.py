@@ -141,7 +141,9 @@ def plain(text: str) -> str:
 
 def _columns(outcome: Outcome) -> dict[str, Any]:
     snapshot = outcome.snapshot
-    usage, timings = snapshot.usage or UsageCount(), snapshot.timings
+    # An end that tells of none was written before ends did; then our own count is what there is.
+    counted = UsageCount(output_tokens=outcome.counted_output_tokens, source="counted")
+    usage, timings = snapshot.usage or counted, snapshot.timings
     input_tokens, output_tokens = _tokens(usage.input_tokens), _tokens(usage.output_tokens)
     answered_by = snapshot.model if snapshot.attempt else ""
     return {
@@ -154,7 +156,7 @@ def _columns(outcome: Outcome) -> dict[str, Any]:
         "output_tokens": output_tokens,
         "cached_input_tokens": _tokens(usage.cached_input_tokens),
         "reasoning_tokens": _tokens(usage.reasoning_tokens),
-        "usage_source": usage.source if snapshot.usage else "",
+        "usage_source": usage.source,
         "counted_output_tokens": outcome.counted_output_tokens,
         "answered_by": answered_by,
         "cost": catalog.cost(answered_by, input_tokens=input_tokens, output_tokens=output_tokens),

@@ -143,6 +143,12 @@ async def test_the_providers_count_is_compared_with_ours(
     assert row.uncounted_output_tokens == difference
 
 
+async def test_an_end_without_usage_is_recorded_with_our_own_count(row: Response) -> None:
+    await Records().finalize(written(row, counted=6))
+    await row.arefresh_from_db()
+    assert (row.usage_source, row.input_tokens, row.output_tokens) == ("counted", None, 6)
+
+
 async def test_a_provider_that_counts_beyond_reason_is_recorded_all_the_same(
     row: Response,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.process, pytest.mark.engine]
 
 
-async def test_the_engine_streams_counts_and_stops_by_both_dialects(tmp_path: Path) -> None:
+def test_the_engine_streams_counts_and_stops_by_both_dialects(tmp_path: Path) -> None:
     address = tmp_path / "address"
     argv = [sys.executable, "-m", "chatapp.management.engine", "--address-file", str(address)]
     proc = Proc("engine", argv, os.environ, tmp_path / "log")
     try:
-        await wait_until(address.exists, "the engine to be ready", timeout=START_S)
+        asyncio.run(wait_until(address.exists, "the engine to be ready", timeout=START_S))
         url = address.read_text().strip()
         models = tmp_path / "models.toml"
         models.write_text(

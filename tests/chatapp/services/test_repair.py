@@ -15,7 +15,8 @@ from chatapp.models import AuditEvent, Response, User
 from chatapp.services import Sweep
 from chatapp.services.diagnosis import Repair
 from chatapp.services.settling import submit
-from relay import Disconnect, StopReason, StoreUnavailable, conclude
+from relay import Disconnect, StopReason, StoreUnavailable, UsageCount, conclude
+from relay.store import Batch
 from tests.chatapp.conftest import Clock, make_row, scribe_of
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ async def test_a_queued_response_past_its_time_fails(
     clock.advance(total_s + 10)
     await Sweep()()
     assert await state(row) == ("failed", "wall_clock")
+    await row.arefresh_from_db()
+    assert (row.input_tokens, row.output_tokens, row.answered_by) == (0, 0, "")
 
 
 async def test_a_running_response_past_its_time_without_a_writer_is_interrupted(
@@ -99,6 +102,8 @@ async def test_a_running_response_past_its_time_without_a_writer_is_interrupted(
     await submit(row)
     scribe = await scribe_of(store, row.pk)
     await scribe.say("half")
+    assert scribe.lease is not None
+    await store.append([Batch(scribe.lease, scribe.seq + 1, [], False, output_tokens=9)])
     total_s = settings.RELAY.total_s
     await grow_old(row, total_s + 10)
     clock.advance(total_s + 10)
@@ -106,6 +111,9 @@ async def test_a_running_response_past_its_time_without_a_writer_is_interrupted(
     assert await state(row) == ("interrupted", "worker_lost")
     snapshot = await services.snapshot(row)
     assert snapshot.text == "half"
+    assert snapshot.usage == UsageCount(output_tokens=9, source="counted")
+    await row.arefresh_from_db()
+    assert (row.usage_source, row.output_tokens, row.counted_output_tokens) == ("counted", 9, 9)
     import hashlib
 
     assert snapshot.text_sha256 == hashlib.sha256(b"half").hexdigest()
@@ -146,6 +154,8 @@ async def test_an_answer_whose_log_is_lost_is_interrupted(
     await Sweep()()
     assert await state(row) == ("interrupted", "worker_lost")
     assert (await services.snapshot(row)).ended
+    await row.arefresh_from_db()
+    assert (row.usage_source, row.output_tokens) == ("counted", 0)  # of what is left of it
 
 
 async def test_what_viewers_received_after_the_end_is_noted(
