@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,15 +13,16 @@ from relay import events as ev
 from relay.errors import ErrorKind, UpstreamError
 from relay.generate import End
 from relay.generate.end import NOTHING_USED, usage_at_end
+from relay.request import GenerationRequest
 from relay.standing import read_standing
 from relay.states import FinishReason
-from relay.upstream import CircuitState
-from tests.relay.actors import MemoryRecords, PuppetUpstream
+from relay.upstream import Attempts, CircuitState
+from tests.relay.actors import MODEL, MemoryRecords, PuppetUpstream
 from tests.relay.test_supervisor import Stage
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from relay.config import RelayConfig
+    from relay.config import ModelConfig, RelayConfig
     from relay.hub import Hub
     from relay.store import Store
 
@@ -133,3 +136,42 @@ async def test_what_a_worker_has_met_is_told_to_all(stage: Stage) -> None:
     assert (status.state, status.failures) == (CircuitState.CLOSED, 1)
     assert (status.last_error_kind, status.last_error_message) == ("overloaded", "busy")
     assert status.last_error_at is not None
+
+
+class Tokens:
+    """A call that has sent this many ids, and fails or says something."""
+
+    finish = None
+
+    def __init__(self, ids: int | None, *, fails: bool) -> None:
+        self.counted_output_ids = ids
+        self._fails = fails
+
+    def abandon(self) -> list[ev.Event]:
+        return []
+
+    async def __aiter__(self) -> AsyncIterator[list[ev.Event]]:
+        if self._fails:
+            raise UpstreamError(ErrorKind.SERVER_ERROR, "half a character, then nothing")
+        yield [ev.TextDelta(delta="whole")]
+
+
+class Engines:
+    """Asked with ids, the first dies before it has made a character; the other sends text."""
+
+    @asynccontextmanager
+    async def open(
+        self, request: GenerationRequest, model: ModelConfig, *, stream: bool = True
+    ) -> AsyncIterator[Tokens]:
+        yield Tokens(3, fails=True) if model is MODEL else Tokens(None, fails=False)
+
+
+async def test_ids_of_an_attempt_that_failed_are_not_counted_for_who_answers() -> None:
+    """PROTOCOL 12.1"""
+    request = GenerationRequest(
+        response_id="resp_0_" + "0" * 32, model="m", messages=[], created_at="2026-01-01T00:00:00Z"
+    )
+    other = replace(MODEL, name="other", base_url="http://127.0.0.1:8")
+    async with Attempts(Engines(), retries=0).open(request, [MODEL, other]) as call:
+        counts = [call.counted_output_ids async for _ in call]
+    assert counts == [None, None]  # the notice, then the text
