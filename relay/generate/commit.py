@@ -47,6 +47,13 @@ class Owner(Protocol):
     def full(self) -> None: ...
 
 
+class CountsIds(Protocol):
+    """Whoever answers, asked when a batch is made and not with every chunk."""
+
+    @property
+    def counted_output_ids(self) -> int | None: ...
+
+
 class Writer:
     """The one writer of one response: numbers events, keeps them until the ack, sends them in
     order.
@@ -73,7 +80,7 @@ class Writer:
         self._hash = sha256()
         self._hash_before = self._hash
         self._deltas = 0
-        self._counted_ids: int | None = None
+        self._answering: CountsIds | None = None
         self._refuses = False
         self._lost = False
         self._failures = 0
@@ -86,11 +93,12 @@ class Writer:
     @property
     def output_tokens(self) -> int:
         """Our own count of what the upstream has made: ids where it sends them, else deltas."""
-        return self._deltas if self._counted_ids is None else self._counted_ids
+        ids = self._answering.counted_output_ids if self._answering is not None else None
+        return self._deltas if ids is None else ids
 
-    def count_ids(self, ids: int | None) -> None:
-        """Token ids that came so far from whoever answers now; None if it sends text."""
-        self._counted_ids = ids
+    def count_ids_of(self, answering: CountsIds) -> None:
+        """Take the number of token ids from there, if it has one."""
+        self._answering = answering
 
     @property
     def text_sha256(self) -> str:

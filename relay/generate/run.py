@@ -174,17 +174,15 @@ class Generation:
 
     async def _copy(self) -> End:
         async with self._upstream.open(self._request, self._models) as call:
+            self.writer.count_ids_of(call)
             try:
                 async for events in call:
-                    self.writer.count_ids(call.counted_output_ids)
                     self.writer.add(events)
                     if self.writer.behind:
                         await self.writer.drained()
             except asyncio.CancelledError:
                 self.writer.add(call.abandon())
                 raise
-            finally:
-                self.writer.count_ids(call.counted_output_ids)
         return End.finished(call.finish.finish_reason if call.finish else None)
 
     def _outcome_of(self, reader: asyncio.Task[End]) -> End:
