@@ -31,37 +31,16 @@ from relay.states import Status
 from relay.store import Appended, Lease, Store
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from relay import events as ev
     from relay.config import ModelConfig, RelayConfig
     from relay.request import GenerationRequest
+    from relay.upstream.attempts import Call
 
 logger = logging.getLogger(__name__)
 
 CLOSE_RETRY_S: Final = 0.5
-
-
-class Finish(Protocol):
-    @property
-    def finish_reason(self) -> str | None: ...
-
-
-class Call(Protocol):
-    """An opened upstream: its events, then why it finished."""
-
-    @property
-    def finish(self) -> Finish | None: ...
-
-    @property
-    def counted_output_ids(self) -> int | None:
-        """Tokens that came so far, from an upstream that sends ids; else None."""
-
-    def __aiter__(self) -> AsyncIterator[list[ev.Event]]: ...
-
-    def abandon(self) -> list[ev.Event]:
-        """What is left to be told when we stop reading: calls left open, the last usage."""
 
 
 class Upstream(Protocol):

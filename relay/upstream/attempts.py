@@ -47,15 +47,19 @@ class Finish(Protocol):
 
 
 class Call(Protocol):
+    """An opened upstream: its events, then why it finished."""
+
     @property
     def finish(self) -> Finish | None: ...
 
     @property
-    def counted_output_ids(self) -> int | None: ...
+    def counted_output_ids(self) -> int | None:
+        """Tokens that came so far, from an upstream that sends ids; else None."""
 
     def __aiter__(self) -> AsyncIterator[list[Event]]: ...
 
-    def abandon(self) -> list[Event]: ...
+    def abandon(self) -> list[Event]:
+        """What is left to be told when we stop reading: calls left open, the last usage."""
 
 
 class Upstream(Protocol):
