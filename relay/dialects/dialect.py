@@ -78,6 +78,25 @@ class Decoder(Protocol):
         """We stop reading by ourselves: what was held back, calls left open, the last usage."""
 
 
+class DecoderAround:
+    """A decoder that does something to what another one says; its state is that one's."""
+
+    def __init__(self, inner: Decoder) -> None:
+        self._inner = inner
+
+    @property
+    def over(self) -> bool:
+        return self._inner.over
+
+    @property
+    def finishing(self) -> bool:
+        return self._inner.finishing
+
+    @property
+    def counted_output_ids(self) -> int | None:
+        return self._inner.counted_output_ids
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
     """One way of talking to providers. All functions are pure."""

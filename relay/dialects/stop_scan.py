@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from relay.dialects.dialect import Finish
+from relay.dialects.dialect import DecoderAround, Finish
 from relay.events import Event, RefusalDelta, TextDelta
 from relay.states import FinishReason
 from relay.wire.stops import StopScanner
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 _BORDER: Final = re.compile(rb"\A[\r\n]+|(?>\r\n?|\n)(?>\r\n?|\n)")
 
 
-class StopScan:
+class StopScan(DecoderAround):
     """A decoder whose text ends before the first of `stops`.
 
     Text of different parts is shown apart, so a stop string never spans two of them.
     """
 
     def __init__(self, inner: Decoder, stops: Sequence[str]) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._scanner = StopScanner(stops)
         self._part = 0
         self._left: list[Event] = []  # what is still to be told after a match
@@ -51,10 +51,6 @@ class StopScan:
     @property
     def finishing(self) -> bool:
         return self.match is not None or self._inner.finishing
-
-    @property
-    def counted_output_ids(self) -> int | None:
-        return self._inner.counted_output_ids
 
     def feed(self, data: bytes) -> list[Event]:
         events: list[Event] = []

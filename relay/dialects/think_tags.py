@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from relay.dialects.dialect import DecoderAround
 from relay.events import Event, ReasoningDelta, TextDelta
 
 if TYPE_CHECKING:
@@ -16,25 +17,13 @@ if TYPE_CHECKING:
     from relay.wire.think_tags import ThinkTagSplitter
 
 
-class ThinkTags:
+class ThinkTags(DecoderAround):
     """Text between the tags becomes reasoning. Held text leaves at the end."""
 
     def __init__(self, inner: Decoder, splitter: ThinkTagSplitter) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._splitter = splitter
         self._part = 0  # of what the splitter holds
-
-    @property
-    def over(self) -> bool:
-        return self._inner.over
-
-    @property
-    def finishing(self) -> bool:
-        return self._inner.finishing
-
-    @property
-    def counted_output_ids(self) -> int | None:
-        return self._inner.counted_output_ids
 
     def feed(self, data: bytes) -> list[Event]:
         return self._split(self._inner.feed(data))

@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from relay.dialects.dialect import DecoderAround
 from relay.dialects.recording import CORPUS_NAMES, Options, Recording, without_secrets
 from relay.events import CONTENT, ToolCallInvalid
 from relay.states import FinishReason
@@ -180,25 +181,13 @@ class Tape:
         self._captures.keep(recording, self._asked)
 
 
-class _Watched:
+class _Watched(DecoderAround):
     """A decoder that tells the tape what goes in, and what came of it."""
 
     def __init__(self, inner: Decoder, tape: Tape) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._tape = tape
         self._said = self._invalid = False
-
-    @property
-    def over(self) -> bool:
-        return self._inner.over
-
-    @property
-    def finishing(self) -> bool:
-        return self._inner.finishing
-
-    @property
-    def counted_output_ids(self) -> int | None:
-        return self._inner.counted_output_ids
 
     def feed(self, data: bytes) -> list[Event]:
         self._tape.read(data)
