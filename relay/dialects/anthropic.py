@@ -65,6 +65,8 @@ class AnthropicDecoder(StreamDecoder):
         self._reason: FinishReason | None = None
         self._seen = False
         self._stopped = False
+        self._in_text = True
+        """The block that streams is one of text: its next event probably is a usual one."""
         self._inputs: dict[int, Any] = {}
         """Arguments that a call's block began with: they count when no fragment comes."""
         self._signatures: dict[int, str] = {}
@@ -99,7 +101,7 @@ class AnthropicDecoder(StreamDecoder):
 
     def frame(self, frame: Frame, events: list[Event]) -> None:
         texts = self._texts
-        if frame.event in ("content_block_delta", "") and not frame.field:
+        if self._in_text and frame.event in ("content_block_delta", "") and not frame.field:
             try:
                 usual = decode_usual_event(frame.data)
             except (msgspec.DecodeError, RecursionError):
@@ -150,6 +152,7 @@ class AnthropicDecoder(StreamDecoder):
         if not isinstance(block, dict):
             return
         kind = block.get("type")
+        self._in_text = kind == "text"
         if kind == "tool_use":
             call_id, name = block.get("id"), block.get("name")
             self._texts.output = True
@@ -172,6 +175,7 @@ class AnthropicDecoder(StreamDecoder):
 
     def _delta(self, event: AnthropicEvent, events: list[Event]) -> None:
         if event.delta is not None:
+            self._in_text = isinstance(event.delta.text, str)
             self._delta_of(_index(event), event.delta, events)
 
     def _delta_of(self, index: int, delta: Delta, events: list[Event]) -> None:

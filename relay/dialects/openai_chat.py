@@ -13,7 +13,12 @@ import msgspec
 from relay.dialects.dialect import Dialect
 from relay.dialects.finish_reasons import with_calls
 from relay.dialects.openai_chat_answer import Answer
-from relay.dialects.openai_chat_chunk import chunk_from, decode_chunk, decode_usual_chunk
+from relay.dialects.openai_chat_chunk import (
+    chunk_from,
+    decode_chunk,
+    decode_usual_chunk,
+    has_calls,
+)
 from relay.dialects.openai_chat_request import build, headers
 from relay.dialects.provider_errors import error_of_body
 from relay.dialects.stream_decoder import StreamDecoder
@@ -36,6 +41,8 @@ class OpenAIChatDecoder(StreamDecoder):
         super().__init__(secret=secret)
         self._answer = Answer(ToolCallAssembler(f"call_{response_id}_"), secret)
         self._done = False
+        self._in_calls = False
+        """The last chunk was part of a tool call: the next one hardly is a usual one."""
 
     @property
     def finishing(self) -> bool:
@@ -65,7 +72,7 @@ class OpenAIChatDecoder(StreamDecoder):
         return with_calls(self._answer.reason, bool(self._answer.tools))
 
     def frame(self, frame: Frame, events: list[Event]) -> None:
-        if not (frame.field or frame.event):
+        if not (frame.field or frame.event or self._in_calls):
             try:
                 usual = decode_usual_chunk(frame.data)
             except (msgspec.DecodeError, RecursionError):
@@ -78,6 +85,7 @@ class OpenAIChatDecoder(StreamDecoder):
         except (msgspec.DecodeError, RecursionError):
             self._odd_frame(frame, events)
         else:
+            self._in_calls = has_calls(chunk)
             if frame.field or frame.event == "error" or chunk.object == "error":
                 self.error_object(msgspec.json.decode(frame.data))
             elif failure := self._answer.chunk(chunk, events):

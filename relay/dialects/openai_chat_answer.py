@@ -17,6 +17,7 @@ from relay.dialects.openai_chat_chunk import (
     Delta,
     UsualChunk,
     content_texts,
+    has_reasoning,
     reasoning_signatures,
     reasoning_text,
     usage_counts,
@@ -104,13 +105,15 @@ class Answer(AnswerTexts):
         return None
 
     def _delta(self, delta: Delta, events: list[Event]) -> None:
-        self.add_text(ReasoningDelta, reasoning_text(delta), events)
-        events += [
-            PartMeta(part=0, kind="signature", data=sanitized(detail))
-            for detail in reasoning_signatures(delta)
-        ]
-        for is_reasoning, text in content_texts(delta.content):
-            self.add_text(ReasoningDelta if is_reasoning else TextDelta, text, events)
+        if has_reasoning(delta):
+            self.add_text(ReasoningDelta, reasoning_text(delta), events)
+            events += [
+                PartMeta(part=0, kind="signature", data=sanitized(detail))
+                for detail in reasoning_signatures(delta)
+            ]
+        if delta.content:
+            for is_reasoning, text in content_texts(delta.content):
+                self.add_text(ReasoningDelta if is_reasoning else TextDelta, text, events)
         if isinstance(delta.refusal, str):
             self.add_text(RefusalDelta, delta.refusal, events)
         if delta.tool_calls is not None:

@@ -109,6 +109,12 @@ def _known(kind: type[Struct], value: dict[str, Any]) -> dict[str, Any]:
     return {name: value[name] for name in kind.__struct_fields__ if name in value}
 
 
+def has_calls(chunk: Chunk) -> bool:
+    """Whether it holds a fragment of a tool call."""
+    delta = chunk.choices[0].delta if chunk.choices else None
+    return delta is not None and delta.tool_calls is not None
+
+
 # -- readers of the `Any`s ------------------------------------------------------------------------
 def content_texts(content: object) -> Iterator[tuple[bool, str]]:
     """(is reasoning, text) of a `content`, in order."""
@@ -123,6 +129,14 @@ def content_texts(content: object) -> Iterator[tuple[bool, str]]:
                     yield True, _part_text(part.get("thinking"))
                 else:
                     yield False, _part_text(part.get("text"))
+
+
+def has_reasoning(delta: Delta) -> bool:
+    return not (
+        delta.reasoning_content is None
+        and delta.reasoning is None
+        and delta.reasoning_details is None
+    )
 
 
 def reasoning_text(delta: Delta) -> str:

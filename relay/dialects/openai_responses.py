@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from relay.dialects.dialect import Dialect
 from relay.dialects.finish_reasons import finish_reason, with_calls
 from relay.dialects.openai_chat_chunk import usage_counts
-from relay.dialects.openai_responses_answer import Answer
+from relay.dialects.openai_responses_answer import UNNUMBERED, Answer
 from relay.dialects.openai_responses_request import build, headers
 from relay.dialects.provider_errors import error_in, error_of_body
 from relay.dialects.stream_decoder import StreamDecoder
@@ -34,15 +34,47 @@ _HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
 """Text may hold half a character."""
 
 
-class UsualEvent(Struct, gc=False, tag_field="type", tag="response.output_text.delta"):
+class UsualText(Struct, gc=False, tag_field="type", tag="response.output_text.delta"):
     """Nearly every event of a stream: a delta of visible text."""
 
     delta: str
-    output_index: Annotated[int, Meta(ge=0)] = 0
+    output_index: Annotated[int, Meta(ge=0, lt=UNNUMBERED)] = 0
     content_index: int = 0
+    item_id: str = ""
+    error: None = None
 
 
-_decode_usual: Final = msgspec.json.Decoder(UsualEvent).decode
+class UsualSummary(Struct, gc=False, tag_field="type", tag="response.reasoning_summary_text.delta"):
+    """The same of what is shown of its thoughts."""
+
+    delta: str
+    output_index: Annotated[int, Meta(ge=0, lt=UNNUMBERED)]
+    summary_index: int = 0
+    content_index: None = None
+    item_id: str = ""
+    error: None = None
+
+
+class UsualArguments(
+    Struct, gc=False, tag_field="type", tag="response.function_call_arguments.delta"
+):
+    """The same of a call's arguments."""
+
+    delta: str
+    output_index: Annotated[int, Meta(ge=0, lt=UNNUMBERED)]
+    item_id: str = ""
+    error: None = None
+
+
+_decode_usual: Final = msgspec.json.Decoder(UsualText | UsualSummary | UsualArguments).decode
+_USUAL: Final = frozenset(
+    {
+        "",
+        "response.output_text.delta",
+        "response.reasoning_summary_text.delta",
+        "response.function_call_arguments.delta",
+    }
+)
 
 
 class OpenAIResponsesDecoder(StreamDecoder):
@@ -81,16 +113,13 @@ class OpenAIResponsesDecoder(StreamDecoder):
         return with_calls(self._reason, bool(self._answer.tools))
 
     def frame(self, frame: Frame, events: list[Event]) -> None:
-        if frame.event in ("response.output_text.delta", "") and not frame.field:
+        if frame.event in _USUAL and not frame.field:
             try:
                 usual = _decode_usual(frame.data)
             except (msgspec.DecodeError, RecursionError):
                 pass
             else:
-                self._seen = True
-                index = usual.output_index
-                place = (index, usual.content_index, "output_text")
-                self._answer.say(place, TextDelta, usual.delta, events)
+                self._usual(usual, events)
                 return
         if frame.event not in _KNOWN_EVENTS and not frame.field:
             return
@@ -108,6 +137,20 @@ class OpenAIResponsesDecoder(StreamDecoder):
                 self._text(kind, value, events)
             elif kind in _HANDLERS:
                 _HANDLERS[kind](self, value, events)
+
+    def _usual(self, usual: UsualText | UsualSummary | UsualArguments, events: list[Event]) -> None:
+        self._seen = True
+        index, answer = usual.output_index, self._answer
+        if usual.item_id:
+            answer.name_item(usual.item_id, index)
+        if isinstance(usual, UsualText):
+            place = (index, usual.content_index, "output_text")
+            answer.say(place, TextDelta, usual.delta, events)
+        elif isinstance(usual, UsualSummary):
+            place = (index, usual.summary_index, "summary_text")
+            answer.say(place, ReasoningDelta, usual.delta, events)
+        else:
+            answer.arguments(index, usual.delta, events)
 
     def body(self, value: Any, events: list[Event]) -> bool:
         if not isinstance(value.get("output"), list):

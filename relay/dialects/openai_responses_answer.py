@@ -59,9 +59,13 @@ class Answer(AnswerTexts):
         item_id = item.get("id") if isinstance(item, dict) else event.get("item_id")
         if isinstance(index, int) and 0 <= index < UNNUMBERED:
             if isinstance(item_id, str):
-                self._places.setdefault(item_id, index)
+                self.name_item(item_id, index)
             return index
         return self._places.setdefault(str(item_id), UNNUMBERED + len(self._places))
+
+    def name_item(self, item_id: str, index: int) -> None:
+        """Later events may name the item by its id alone."""
+        self._places.setdefault(item_id, index)
 
     def say(self, place: Place, kind: TextKind, text: str, events: list[Event]) -> None:
         """A delta of text."""

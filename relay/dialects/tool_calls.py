@@ -61,8 +61,27 @@ class ToolCallAssembler:
 
     def feed(
         self, index: int | None, call_id: str, name: str, arguments: str | dict[str, Any] | None
-    ) -> Iterator[Event]:
+    ) -> list[Event]:
         """One fragment; an empty `call_id` or `name` is one that was not given."""
+        if index is not None and type(arguments) is str and not (call_id or name):
+            call = self._by_index.get(index)
+            if call is not None and call.started and not call.closed:
+                # Nearly every fragment: more of a call that is shown already.
+                self._last = call
+                return self._more(call, arguments)
+        return list(self._feed(index, call_id, name, arguments))
+
+    def _more(self, call: _Call, arguments: str) -> list[Event]:
+        text = call.halves.feed(arguments)
+        if not text:
+            return []
+        call.fragments.append(text)
+        call.shown += 1
+        return [ToolCallDelta(index=call.index, delta=text)]
+
+    def _feed(
+        self, index: int | None, call_id: str, name: str, arguments: str | dict[str, Any] | None
+    ) -> Iterator[Event]:
         call_id, name = joined(call_id), joined(name)
         call = self._find(index, call_id, name)
         if call.closed:  # it has been read: nothing that comes late can change it

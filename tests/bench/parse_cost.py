@@ -12,7 +12,7 @@ import sys
 import time
 import timeit
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, NamedTuple
 
 import uvloop
 
@@ -31,19 +31,92 @@ DATA = (
     '"finish_reason":null}]}'
 )
 CHUNK = f"data: {DATA}\n\n".encode()
-CHUNKS_OF = {
-    "openai-chat": ("", DATA),
-    "anthropic": (
-        "content_block_delta",
+
+
+class Row(NamedTuple):
+    """The event that a stream consists of while a model does one thing."""
+
+    dialect: str
+    what: str
+    name: str
+    data: str
+    before: bytes = b""
+    """What has to come first."""
+
+
+def chat(delta: str) -> str:
+    return DATA.replace('"content":" word"', delta)
+
+
+def opened(name: str, data: str) -> bytes:
+    return f"event: {name}\ndata: {data}\n\n".encode()
+
+
+BLOCK = "content_block_delta"
+ROWS = (
+    Row("openai-chat", "text", "", DATA),
+    Row("openai-chat", "reasoning", "", chat('"reasoning_content":" word"')),
+    Row(
+        "openai-chat",
+        "tool call",
+        "",
+        chat('"tool_calls":[{"index":0,"function":{"arguments":" word"}}]'),
+        before=b'data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_1",'
+        b'"type":"function","function":{"name":"look","arguments":""}}]}}]}\n\n',
+    ),
+    Row(
+        "anthropic",
+        "text",
+        BLOCK,
         '{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" word"}}',
     ),
-    "openai-responses": (
+    Row(
+        "anthropic",
+        "reasoning",
+        BLOCK,
+        '{"type":"content_block_delta","index":0,'
+        '"delta":{"type":"thinking_delta","thinking":" word"}}',
+    ),
+    Row(
+        "anthropic",
+        "tool call",
+        BLOCK,
+        '{"type":"content_block_delta","index":0,'
+        '"delta":{"type":"input_json_delta","partial_json":" word"}}',
+        before=opened(
+            "content_block_start",
+            '{"type":"content_block_start","index":0,"content_block":'
+            '{"type":"tool_use","id":"toolu_1","name":"look","input":{}}}',
+        ),
+    ),
+    Row(
+        "openai-responses",
+        "text",
         "response.output_text.delta",
         '{"type":"response.output_text.delta","sequence_number":7,"item_id":"msg_c0ffee01",'
         '"output_index":0,"content_index":0,"delta":" word","logprobs":[]}',
     ),
-}
-"""Name and data of the event that nearly all of a stream consists of."""
+    Row(
+        "openai-responses",
+        "reasoning",
+        "response.reasoning_summary_text.delta",
+        '{"type":"response.reasoning_summary_text.delta","sequence_number":7,'
+        '"item_id":"rs_c0ffee01","output_index":0,"summary_index":0,"delta":" word"}',
+    ),
+    Row(
+        "openai-responses",
+        "tool call",
+        "response.function_call_arguments.delta",
+        '{"type":"response.function_call_arguments.delta","sequence_number":7,'
+        '"item_id":"fc_c0ffee01","output_index":0,"delta":" word"}',
+        before=opened(
+            "response.output_item.added",
+            '{"type":"response.output_item.added","sequence_number":6,"output_index":0,"item":'
+            '{"type":"function_call","id":"fc_c0ffee01","call_id":"call_1","name":"look",'
+            '"arguments":"","status":"in_progress"}}',
+        ),
+    ),
+)
 BAR = 2.5
 """What a dialect may cost, from bytes to what is logged, in json.loads of the same chunk."""
 STREAMS, CHUNKS, EVERY_MS = 50, 200, 10
@@ -87,13 +160,15 @@ def pure() -> None:
         print(f"{cost:8.2f} µs  {cost / reference:5.2f} x json.loads  {name}")
 
 
-def dialect(name: str) -> None:
+def dialect(row: Row) -> None:
     """What it costs beside json.loads of its own chunk."""
-    event, data = CHUNKS_OF[name]
-    chunk = (f"event: {event}\n" if event else "").encode() + f"data: {data}\n\n".encode()
-    model = ModelConfig(name="m", dialect=name, base_url="http://m/v1", upstream_model="m")
+    event = f"event: {row.name}\n" if row.name else ""
+    chunk = f"{event}data: {row.data}\n\n".encode()
+    model = ModelConfig(name="m", dialect=row.dialect, base_url="http://m/v1", upstream_model="m")
     request = GenerationRequest(response_id="r", model="m", messages=[], created_at="")
-    decoder, coalescer = DIALECTS[name].decoder(Asked(request=request, model=model)), Coalescer()
+    asked, coalescer = Asked(request=request, model=model), Coalescer()
+    decoder = DIALECTS[row.dialect].decoder(asked)
+    decoder.feed(row.before)
 
     def to_log() -> None:
         coalescer.add(decoder.feed(chunk))
@@ -101,12 +176,12 @@ def dialect(name: str) -> None:
 
     to_log()
     reference, to_events, logged = beside(
-        lambda: json.loads(data), lambda: decoder.feed(chunk), to_log
+        lambda: json.loads(row.data), lambda: decoder.feed(chunk), to_log
     )
-    for what, cost in (("bytes to events", to_events), ("bytes to what is logged", logged)):
+    for what, cost in (("events", to_events), ("what is logged", logged)):
         verdict = "ok" if cost <= BAR * reference else f"MORE THAN {BAR}"
-        ratio = f"{cost / reference:5.2f} x json.loads of its {len(data)} bytes: {verdict}"
-        print(f"{cost:8.2f} µs  {ratio}  {name}, {what}")
+        ratio = f"{cost / reference:5.2f} x json.loads of its {len(row.data)} bytes: {verdict}"
+        print(f"{cost:8.2f} µs  {ratio}  {row.dialect}, {row.what}, bytes to {what}")
 
 
 async def wire(address: str) -> list[tuple[str, float]]:
@@ -151,8 +226,8 @@ async def wire(address: str) -> list[tuple[str, float]]:
 
 def main() -> None:
     pure()
-    for name in CHUNKS_OF:
-        dialect(name)
+    for row in ROWS:
+        dialect(row)
     command = [sys.executable, "-m", "tests.scripted"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as provider:
         try:
