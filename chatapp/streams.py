@@ -25,6 +25,7 @@ from chatapp import runtime
 from chatapp.auth import PRINCIPAL, LiveCredentials, Principal, identify
 from chatapp.finalize import database_errors
 from chatapp.middleware.problems import PROBLEM_TYPE, problem_body
+from chatapp.middleware.turnstile import Turnstile
 from chatapp.models import Response
 from chatapp.services import recorded
 from relay import (
@@ -78,6 +79,7 @@ class Streams:
         self._django = django
         self._threads = threads
         self._live = live
+        self._turnstile = Turnstile()
 
     async def events(self, scope: Scope, receive: Receive, send: Send) -> None:
         """GET /api/responses/{id}/events."""
@@ -96,6 +98,8 @@ class Streams:
 
     async def ask(self, scope: Scope, receive: Receive, send: Send) -> None:
         """POST /api/responses and /api/chats/{id}/messages."""
+        if scope["method"] == "POST":
+            await self._turnstile.enter()
         if scope["method"] != "POST" or not wants_events(header(scope, b"accept")):
             await self._django(scope, receive, send)
             return

@@ -94,6 +94,7 @@ class Turn:
     answer: Answer | None = None
     tried_again: bool = False
     """A later try of the same question took its place."""
+    asked_model: str = ""
 
 
 @login_required
@@ -224,7 +225,8 @@ async def _chat(
         "stop_url": reverse("response-stop", args=["RESPONSE"]),
         "retry_url": reverse("response-retry", args=["RESPONSE"]),
     }
-    last_model = answers[-1].snapshot.model if answers else chat.model
+    # What was asked for: after a fallback somebody else's name stands at the answer.
+    last_model = next((turn.asked_model for turn in turns[::-1] if turn.answer), chat.model)
     context = await _shared(user, typed, last_model) | {
         "chat": chat,
         # The log knows of an end before the row does: the list must not contradict the page.
@@ -264,7 +266,8 @@ async def _turn(message: Message, *, last: bool) -> Turn:
     if response is None:
         return Turn(message.text)
     tried_again = getattr(response, "retried_as", None) is not None
-    return Turn(message.text, Answer.of(await _snapshot(response), last=last), tried_again)
+    answer = Answer.of(await _snapshot(response), last=last)
+    return Turn(message.text, answer, tried_again, asked_model=response.model)
 
 
 async def _snapshot(response: Response) -> Snapshot:

@@ -16,6 +16,7 @@ from chatapp.services.settling import record
 from chatapp.templatetags import words
 from relay import Snapshot, Status
 from relay.errors import ErrorKind
+from relay.events import Notice
 from relay.generate import End
 from relay.states import Interruption, Shortfall, StopReason
 from tests.js_parts import ANSWER_PARTS
@@ -384,6 +385,17 @@ async def test_the_model_of_the_last_answer_stays_chosen(ann: Browser, chat: Cha
     await ann.post(f"/chats/{chat.pk}/send", text="hi", model="other")
     page = await ann.get(f"/chats/{chat.pk}/")
     assert '<option value="other" selected>' in page.html
+
+
+async def test_after_a_fallback_the_model_that_was_asked_for_stays_chosen(
+    ann: Browser, chat: Chat, store: MemoryStore
+) -> None:
+    scribe = await writing(store, await asked(ann, chat))
+    await scribe.tell(Notice(code="fallback", message="other answers instead.", model="other"))
+    await scribe.say("The moon pulls.")
+    await scribe.end()
+    page = await ann.get(f"/chats/{chat.pk}/")
+    assert '<option value="fast" selected>' in page.html
 
 
 async def test_what_scripts_are_told_fits_the_addresses_there_are(ann: Browser, chat: Chat) -> None:

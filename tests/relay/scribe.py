@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from relay import events as ev
 from relay.fold import text_sha256
 from relay.generate import End, ended
@@ -51,15 +53,19 @@ class Scribe:
 
     async def say(self, *deltas: str) -> None:
         """One append with one event per delta."""
+        await self._append([ev.TextDelta(delta=delta) for delta in deltas], content=True)
+        self.text += "".join(deltas)
+
+    async def tell(self, notice: ev.Notice) -> None:
+        await self._append([notice], content=False)
+
+    async def _append(self, events: Sequence[ev.Event], *, content: bool) -> None:
         assert self.lease is not None
-        events = [
-            ev.encode_event(ev.TextDelta(delta=delta), self.seq + 1 + i)
-            for i, delta in enumerate(deltas)
-        ]
-        (answer,) = await self.store.append([Batch(self.lease, self.seq + 1, events, True)])
+        first = self.seq + 1
+        lines = [ev.encode_event(event, first + i) for i, event in enumerate(events)]
+        (answer,) = await self.store.append([Batch(self.lease, first, lines, content)])
         assert isinstance(answer, Reply), answer
         self.seq = answer.seq
-        self.text += "".join(deltas)
 
     async def end(self, end: End | None = None) -> None:
         assert self.lease is not None

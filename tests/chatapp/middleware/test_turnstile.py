@@ -1,0 +1,39 @@
+"""One new question per turn of the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+from chatapp.middleware.turnstile import Turnstile
+
+
+async def entered(turnstile: Turnstile, name: str, log: list[str]) -> None:
+    await turnstile.enter()
+    log.append(name)
+
+
+async def turns(log: list[str], count: int) -> None:
+    """Marks every turn of the loop."""
+    for _ in range(count):
+        log.append("|")
+        await asyncio.sleep(0)
+
+
+async def test_one_is_let_in_per_turn_in_the_order_of_arrival() -> None:
+    turnstile, log = Turnstile(), list[str]()
+    await asyncio.gather(*(entered(turnstile, name, log) for name in "abcd"), turns(log, 8))
+    assert [name for name in log if name != "|"] == list("abcd")
+    assert not any(a != "|" and b != "|" for a, b in itertools.pairwise(log)), log
+
+
+async def test_who_gave_up_takes_nobody_s_turn() -> None:
+    turnstile, log = Turnstile(), list[str]()
+    tasks = [asyncio.create_task(entered(turnstile, name, log)) for name in "abcd"]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+    tasks[3].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert log == ["a", "c"]
+    await asyncio.wait_for(entered(turnstile, "e", log), 5)
+    assert log == ["a", "c", "e"]
