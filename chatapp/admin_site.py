@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.template.response import TemplateResponse
@@ -25,6 +26,13 @@ class Site(admin.AdminSite):
     def get_urls(self) -> list[URLResolver | URLPattern]:
         page = path("models/", self.admin_view(self.models_page), name="language_models")
         return [page, *super().get_urls()]  # before stock admin's last one, which takes everything
+
+    def login(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """By the site's own page, which counts attempts; stock admin's would let anyone guess."""
+        view: HttpResponse = secure_admin_login(super().login)(request, extra_context)
+        return view
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
         """With the page in our own section, of the index as of the side bar."""

@@ -21,6 +21,7 @@ from django.urls import re_path  # noqa: E402
 
 from chatapp import checks, finalize, runtime, services  # noqa: E402
 from chatapp.auth import LiveCredentials  # noqa: E402
+from chatapp.middleware.admission import Admission  # noqa: E402
 from chatapp.middleware.threads import ApiHandler, DatabaseThreads, SiteHandler  # noqa: E402
 from chatapp.streams import Streams  # noqa: E402
 
@@ -71,7 +72,8 @@ class Application:
         api = ApiHandler(threads, max_body_bytes=max_body_bytes)
         self.live = LiveCredentials(threads)
         streams = Streams(api, threads, self.live)
-        self._http: Any = ProtocolTypeRouter({"http": URLRouter(_routes(streams, api, site))})
+        routes: Any = ProtocolTypeRouter({"http": URLRouter(_routes(streams, api, site))})
+        self._http = Admission(routes, settings.DOOR_LIMITS, settings.TRUSTED_PROXIES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Any
+from ipaddress import ip_network
+from typing import TYPE_CHECKING, Any, Final
 
+import redis
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.core.exceptions import ImproperlyConfigured
+from django.db import connection
+from django.middleware.clickjacking import XFrameOptionsMiddleware
+from django.middleware.csrf import CsrfViewMiddleware
+from django.middleware.security import SecurityMiddleware
+from django.utils.module_loading import import_string
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from chatapp import catalog
 from chatapp.settings import TEMPORARY_KEY_PREFIX
@@ -17,11 +26,20 @@ if TYPE_CHECKING:
 
     from relay import ModelConfig
 
+REDIS_S: Final = 2.0
+LONG_RETENTION_S: Final = 7 * 86_400
+
 
 def register_all() -> None:
     register(check_models)
     register(check_limits)
+    register(check_proxies, Tags.security)
+    register(check_middleware, Tags.security)
     register(check_secret_key, Tags.security, deploy=True)
+    register(check_transport, Tags.security, deploy=True)
+    register(check_spans, deploy=True)
+    register(check_redis, deploy=True)
+    register(check_database, deploy=True)
 
 
 def check_models(**kwargs: Any) -> list[CheckMessage]:
@@ -65,6 +83,134 @@ def check_limits(**kwargs: Any) -> list[CheckMessage]:
             f"({relay.renew_s:g}).",
             hint="With less, one renewal that is lost ends an answer as interrupted.",
             id="chatapp.E002",
+        )
+    ]
+
+
+def check_proxies(**kwargs: Any) -> list[CheckMessage]:
+    wrong = [proxy for proxy in settings.TRUSTED_PROXIES if not _is_network(proxy)]
+    return [
+        Error(
+            f"TRUSTED_PROXIES: {proxy!r} is neither an address nor a network.",
+            hint="Name each proxy, as in 10.0.0.5 or 10.0.0.0/24; never everybody.",
+            id="chatapp.E004",
+        )
+        for proxy in wrong
+    ]
+
+
+def _is_network(text: str) -> bool:
+    try:
+        return ip_network(text).prefixlen > 0  # 0: the whole internet
+    except ValueError:
+        return False
+
+
+def check_middleware(**kwargs: Any) -> list[CheckMessage]:
+    """What Django's security.W001 to W003 ask, of classes instead of names."""
+    used = [import_string(name) for name in settings.MIDDLEWARE]
+    return [
+        Error(f"MIDDLEWARE has no {wanted.__name__} nor anything made from it.", id="chatapp.E005")
+        for wanted in (SecurityMiddleware, CsrfViewMiddleware, XFrameOptionsMiddleware)
+        if not any(isinstance(one, type) and issubclass(one, wanted) for one in used)
+    ]
+
+
+def check_transport(**kwargs: Any) -> list[CheckMessage]:
+    """What Django asks only where it finds its own SecurityMiddleware by name.
+
+    But for includeSubDomains and preload: whether the domain's other hosts speak TLS is not for
+    this site to say.
+    """
+    found: list[CheckMessage] = []
+    if not settings.SECURE_SSL_REDIRECT:
+        found.append(
+            Warning(
+                "SECURE_SSL_REDIRECT is not set: what is sent over http:// can be read on its way.",
+                hint="Set it to 1, behind a proxy together with TRUSTED_PROXIES.",
+                id="chatapp.W008",
+            )
+        )
+    if not settings.SECURE_HSTS_SECONDS:
+        found.append(
+            Warning(
+                "SECURE_HSTS_SECONDS is 0: a browser's first request can be led astray each time.",
+                id="chatapp.W009",
+            )
+        )
+    return found
+
+
+def check_spans(**kwargs: Any) -> list[CheckMessage]:
+    """Lengths of time that contradict each other."""
+    relay = settings.RELAY
+    odd = []
+    for name, limit_s in (("READ_S", relay.read_s), ("FIRST_BYTE_S", relay.first_byte_s)):
+        if relay.lease_s >= limit_s:
+            odd.append(
+                f"RELAY_LEASE_S ({relay.lease_s:g}) is not below RELAY_{name} ({limit_s:g}): an "
+                "answer whose worker died is silent for longer than one that is given up."
+            )
+    if relay.retention_s < relay.cancel_after_s:
+        odd.append(
+            f"RELAY_RETENTION_S ({relay.retention_s:g}) is below RELAY_CANCEL_AFTER_S "
+            f"({relay.cancel_after_s:g}): who comes back in time finds no log to resume from."
+        )
+    if relay.retention_s > LONG_RETENTION_S:
+        odd.append(
+            f"RELAY_RETENTION_S ({relay.retention_s:g}) keeps the logs of days in Redis, whose "
+            "memory they fill; the database has every answer anyway."
+        )
+    return [Warning(text, id="chatapp.W003") for text in odd]
+
+
+def check_redis(**kwargs: Any) -> list[CheckMessage]:
+    try:
+        with redis.Redis.from_url(
+            settings.REDIS_URL,
+            socket_timeout=REDIS_S,
+            socket_connect_timeout=REDIS_S,
+            retry=Retry(NoBackoff(), 0),
+        ) as client:
+            memory, persistence = client.info("memory"), client.info("persistence")
+    except (redis.RedisError, ValueError) as exc:
+        # Not the text: with a bad address it may quote REDIS_URL, whose password it is.
+        return [
+            Warning(
+                f"Redis could not be asked how it is set up ({type(exc).__name__}).",
+                hint="Run this where REDIS_URL can be reached.",
+                id="chatapp.W004",
+            )
+        ]
+    found: list[CheckMessage] = []
+    policy = memory.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction":
+        found.append(
+            Warning(
+                f"Redis evicts ({policy}): it would throw away logs of running answers.",
+                hint="Set maxmemory-policy noeviction; a full Redis then refuses new answers.",
+                id="chatapp.W005",
+            )
+        )
+    if not persistence.get("aof_enabled"):
+        found.append(
+            Warning(
+                "Redis keeps no append-only file: its restart ends every running answer.",
+                hint="Set appendonly yes and appendfsync everysec.",
+                id="chatapp.W006",
+            )
+        )
+    return found
+
+
+def check_database(**kwargs: Any) -> list[CheckMessage]:
+    if settings.WEB_CONCURRENCY <= 1 or connection.vendor != "sqlite":
+        return []
+    return [
+        Warning(
+            f"{settings.WEB_CONCURRENCY} web processes share SQLite, which has one writer.",
+            hint="Set WEB_CONCURRENCY=1, or use PostgreSQL.",
+            id="chatapp.W007",
         )
     ]
 

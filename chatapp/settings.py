@@ -19,6 +19,7 @@ from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.utils import get_random_secret_key
 
+from chatapp.middleware.admission import Limits
 from relay import RelayConfig
 
 if TYPE_CHECKING:
@@ -87,6 +88,30 @@ CSRF_TRUSTED_ORIGINS: list[str] = _env(
     "origins such as https://chat.example.org, when a proxy changes the host; separated by commas",
     shown="none",
 )
+TRUSTED_PROXIES: list[str] = _env(
+    _reader.list,
+    "TRUSTED_PROXIES",
+    [],
+    "addresses or networks of proxies whose X-Forwarded-For and -Proto are believed; "
+    "separated by commas",
+    shown="none",
+)
+SECURE_SSL_REDIRECT = _env(
+    _reader.bool,
+    "SECURE_SSL_REDIRECT",
+    False,
+    "send http:// on to https://; needs TRUSTED_PROXIES behind a proxy",
+)
+SECURE_HSTS_SECONDS = _env(
+    _reader.int,
+    "SECURE_HSTS_SECONDS",
+    0 if DEBUG else 31_536_000,
+    "how long browsers that came by https:// refuse http://; 0 = not at all",
+    shown="31536000; 0 with DEBUG",
+)
+WEB_CONCURRENCY = _env(
+    _reader.int, "WEB_CONCURRENCY", 1, "web processes, as uvicorn reads it; not with SQLite"
+)
 _DATABASE: dict[str, Any] = _env(
     _reader.db_url,
     "DATABASE_URL",
@@ -109,6 +134,42 @@ RELAY_EMBEDDED = _env(
     "RELAY_EMBEDDED",
     False,
     "run generations inside the web process, instead of `manage.py relay_worker`",
+)
+
+# Per process. An office behind one address has a few hundred people with a page or two each; one
+# person has a few devices with a page or two, and scripts. A request is short, a stream is not.
+DOOR_LIMITS: Final = Limits(
+    requests_per_address=_env(
+        _reader.int,
+        "MAX_REQUESTS_PER_ADDRESS",
+        256,
+        "requests of one address (IPv6: /64) that a process works on at a time; 0 = no limit",
+    ),
+    requests_per_user=_env(
+        _reader.int,
+        "MAX_REQUESTS_PER_USER",
+        32,
+        "requests of one person that a process works on at a time; 0 = no limit",
+    ),
+    streams_per_address=_env(
+        _reader.int,
+        "MAX_STREAMS_PER_ADDRESS",
+        512,
+        "open event streams from one address (IPv6: /64) in a process; 0 = no limit",
+    ),
+    streams_per_user=_env(
+        _reader.int,
+        "MAX_STREAMS_PER_USER",
+        64,
+        "open event streams of one person in a process; 0 = no limit",
+    ),
+)
+BODY_TIMEOUT_S = _env(
+    _reader.float,
+    "BODY_TIMEOUT_S",
+    60.0,
+    "time a client has for sending the body of a request",
+    shown="60",
 )
 
 _RELAY_MEANINGS: Final = {
@@ -252,12 +313,19 @@ ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_REDIRECT_URL = LOGIN_URL
 ACCOUNT_PASSWORD_CHANGE_REDIRECT_URL = LOGIN_REDIRECT_URL
+# Failures per address and per name; asking at all, right or wrong. REMOTE_ADDR is the door's.
+ACCOUNT_RATE_LIMITS = {"login": "30/m/ip", "login_failed": "10/m/ip,5/5m/key"}
+CACHES = {"default": {"BACKEND": "chatapp.auth.attempts.Attempts", "LOCATION": REDIS_URL}}
 
 # -- transport and browser -------------------------------------------------------------------------
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = not DEBUG
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
+# Probes come without TLS, and from within.
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]
+# They look for Django's own classes by name; chatapp.E005 looks for ours.
+SILENCED_SYSTEM_CHECKS = ["security.W001", "security.W002", "security.W003"]
 X_FRAME_OPTIONS = "DENY"
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {

@@ -24,6 +24,7 @@ import relay
 from chatapp import runtime
 from chatapp.auth import PRINCIPAL, LiveCredentials, Principal, identify
 from chatapp.finalize import database_errors
+from chatapp.middleware.admission import TooMany, visit_of
 from chatapp.middleware.problems import PROBLEM_TYPE, problem_body
 from chatapp.middleware.turnstile import Turnstile
 from chatapp.models import Response
@@ -90,6 +91,7 @@ class Streams:
             check_host(scope)
             wish = read_wish(scope, scope["url_route"]["kwargs"]["response_id"])
             principal = await self._threads.run(admit, scope, wish.response_id)
+            _take_place(scope, principal)
             view = await self._open(wish, principal)
         except Problem as problem:
             await _send_problem(problem, send)
@@ -116,6 +118,7 @@ class Streams:
         principal: Principal = scope[PRINCIPAL]
         wish = replace(wish, response_id=json.loads(answer.body)["id"])
         try:
+            _take_place(scope, principal)
             view = await self._open(wish, principal)
         except Problem:
             # Accepted all the same: the answer comes, and its events can be asked for later.
@@ -321,6 +324,14 @@ def admit(scope: Scope, response_id: str) -> Principal:
     return principal
 
 
+def _take_place(scope: Scope, principal: Principal) -> None:
+    """Raises Problem 429 for an address or a person that has too many streams open."""
+    try:
+        visit_of(scope).becomes_stream(principal.user.pk)
+    except TooMany as exc:
+        raise Problem(429, str(exc), **{"Retry-After": "15"}) from exc
+
+
 def _row(response_id: str) -> Response:
     with database_errors():
         return Response.objects.get(pk=response_id)
@@ -333,7 +344,7 @@ async def _shut_when_gone(view: View, receive: Receive) -> None:
 
 
 async def _send_problem(problem: Problem, send: Send) -> None:
-    headers = [(b"content-type", PROBLEM_TYPE.encode())]
+    headers = [(b"content-type", PROBLEM_TYPE.encode()), (b"x-content-type-options", b"nosniff")]
     headers += [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
     await _send_start(problem.status, headers, send)
     await _send_body(problem_body(problem.status, str(problem)), send)

@@ -7,25 +7,29 @@ snapshot; a running one carries it, with its cursor, for static/chat/page.js to 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid4
 
 from django.contrib.auth.decorators import login_required
 from django.db.models import OuterRef, Subquery
+from django.http import HttpResponse
 from django.shortcuts import aget_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
 
 from chatapp import catalog, services
+from chatapp.middleware.admission import TooMany, visit_of
 from chatapp.models import Chat, Message, Response, User
 from chatapp.templatetags.words import End, end_of, state_of, trouble
 from relay import TERMINAL, RecordUnavailable, Snapshot, StopReason, StoreUnavailable
 
 if TYPE_CHECKING:
-    from django.http import HttpRequest, HttpResponse
+    from django.http import HttpRequest
 
 TROUBLES: Final = (services.Refused, StoreUnavailable, RecordUnavailable)
 RETRY_AFTER_S: Final = 5
@@ -97,14 +101,35 @@ class Turn:
     asked_model: str = ""
 
 
-@login_required
+View = Callable[..., Coroutine[Any, Any, HttpResponse]]
+
+
+def signed_in(view: View) -> View:
+    """Decorator: for people who have signed in and do not have too much under way."""
+
+    @login_required
+    @wraps(view)
+    async def call(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        user = await _person(request)
+        try:
+            visit_of(getattr(request, "scope", {})).known_as(user.pk)
+        except TooMany as exc:
+            page = render(request, "429.html", {"sentence": str(exc)}, status=429)
+            page.headers["Retry-After"] = str(RETRY_AFTER_S)
+            return page
+        return await view(request, *args, **kwargs)
+
+    return call
+
+
+@signed_in
 @require_safe
 @cache_control(private=True, no_cache=True)
 async def home(request: HttpRequest) -> HttpResponse:
     return await _home(request, await _person(request), Typed())
 
 
-@login_required
+@signed_in
 async def chat_start(request: HttpRequest) -> HttpResponse:
     """The first message of a new chat."""
     if request.method != "POST":
@@ -123,7 +148,7 @@ async def chat_start(request: HttpRequest) -> HttpResponse:
     return redirect("chat", chat.pk)
 
 
-@login_required
+@signed_in
 @require_safe
 @cache_control(private=True, no_cache=True)
 async def chat(request: HttpRequest, chat_id: UUID) -> HttpResponse:
@@ -131,7 +156,7 @@ async def chat(request: HttpRequest, chat_id: UUID) -> HttpResponse:
     return await _chat(request, user, await _own_chat(user, chat_id), Typed())
 
 
-@login_required
+@signed_in
 async def chat_send(request: HttpRequest, chat_id: UUID) -> HttpResponse:
     if request.method != "POST":
         return redirect("chat", chat_id)  # back from signing in, where the form led
@@ -146,7 +171,7 @@ async def chat_send(request: HttpRequest, chat_id: UUID) -> HttpResponse:
     return redirect("chat", chat.pk)
 
 
-@login_required
+@signed_in
 async def response_stop(request: HttpRequest, response_id: str) -> HttpResponse:
     user = await _person(request)
     response = await _own_response(user, response_id)
@@ -159,7 +184,7 @@ async def response_stop(request: HttpRequest, response_id: str) -> HttpResponse:
     return _to_chat_of(response)
 
 
-@login_required
+@signed_in
 async def response_retry(request: HttpRequest, response_id: str) -> HttpResponse:
     user = await _person(request)
     response = await _own_response(user, response_id)

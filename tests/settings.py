@@ -19,3 +19,6 @@ DATABASES["default"]["TEST"] = {
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 ALLOWED_HOSTS = ["*"]
+
+# Attempts to sign in are counted by each test run for itself.
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}

@@ -11,6 +11,7 @@ from django.views.decorators.csrf import csrf_exempt
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from chatapp.auth import CsrfRefused
+from chatapp.middleware.admission import TooMany
 from chatapp.middleware.problems import problem
 from chatapp.services import Refused
 from relay import RecordUnavailable, StoreUnavailable
@@ -32,6 +33,7 @@ def handle_failures(api: NinjaAPI) -> None:
     handle(ValidationError, invalid)
     handle(AuthenticationError, unknown_caller)
     handle(CsrfRefused, without_token)
+    handle(TooMany, busy)
     handle(Http404, missing)
     handle(HttpError, malformed)
     for kind in AWAY:
@@ -63,6 +65,10 @@ def unknown_caller(request: HttpRequest, exc: AuthenticationError) -> HttpRespon
 
 def without_token(request: HttpRequest, exc: CsrfRefused) -> HttpResponse:
     return problem(403, f"The request does not prove where it comes from: {exc}")
+
+
+def busy(request: HttpRequest, exc: TooMany) -> HttpResponse:
+    return problem(429, str(exc), headers={"Retry-After": str(RETRY_AFTER_S)})
 
 
 def missing(request: HttpRequest, exc: Http404) -> HttpResponse:

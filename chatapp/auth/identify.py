@@ -21,6 +21,7 @@ from django.middleware.csrf import CsrfViewMiddleware
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
+from chatapp.middleware.admission import visit_of
 from chatapp.middleware.threads import on_database_thread
 from chatapp.models import ApiKey, User
 
@@ -131,7 +132,8 @@ class CsrfRefused(Exception):
 async def api_auth(request: HttpRequest) -> Principal | None:
     """For django-ninja: the caller of an API request, or None (401).
 
-    Raises CsrfRefused (403) for a session without a valid token; bearer keys need none.
+    Raises CsrfRefused (403) for a session without a valid token; bearer keys need none. Raises
+    TooMany (429) for somebody who has too many requests under way.
     """
     authorization = request.headers.get("Authorization", "")
     session_key = request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")
@@ -143,6 +145,7 @@ async def api_auth(request: HttpRequest) -> Principal | None:
     request.user = principal.user
     scope = getattr(request, "scope", None)
     if scope is not None:
+        visit_of(scope).known_as(principal.user.pk)
         scope[PRINCIPAL] = principal  # whoever streams this request's answer need not ask again
     return principal
 

@@ -113,7 +113,8 @@ class Embedded:
         """Start the web server with the supervisor inside; returns when `/readyz` says so."""
         options = ["--host", HOST, "--port", str(port), "--loop", "uvloop", "--http", "httptools"]
         # "auto" would swallow an error of the supervisor's start and serve without it.
-        options += ["--lifespan", "on"]
+        # Proxies are believed by TRUSTED_PROXIES alone (middleware/admission.py).
+        options += ["--lifespan", "on", "--no-proxy-headers"]
         web = self._start(
             "web",
             [

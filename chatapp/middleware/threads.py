@@ -25,8 +25,8 @@ from django.db import close_old_connections, connections
 from django.urls import set_script_prefix
 from django.utils.module_loading import import_string
 
+from chatapp.middleware.admission import refuse
 from chatapp.middleware.group_commit import GroupCommit, commit
-from chatapp.middleware.problems import PROBLEM_TYPE, problem_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -203,8 +203,8 @@ class SiteHandler(ASGIHandler):
         body = Body(receive, self._max_body_bytes)
         async with self._threads.lend():
             await self.handle(scope, body.receive, send)
-        if body.too_large:
-            await _refuse(send, self._max_body_bytes)
+        if body.refusal:
+            await refuse(send, *body.refusal)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -242,26 +242,33 @@ class ApiHandler(SiteHandler):
 
 
 class Body:
-    """What a client sends, up to a limit: Django would spool any amount of it to the disk."""
+    """What a client sends, up to a limit: Django would spool any amount of it to the disk.
+
+    And within a time: a byte now and then would keep a place and a thread's turn for ever.
+    """
 
     def __init__(self, receive: Receive, max_bytes: int) -> None:
         self._receive = receive
         self._max_bytes = max_bytes
         self._size = 0
-        self.too_large = False
+        self._deadline_s = asyncio.get_running_loop().time() + settings.BODY_TIMEOUT_S
+        self.refusal: tuple[int, str] | None = None
         """Django was told that the client has gone, and has answered nothing."""
 
     async def receive(self) -> Message:
-        message = await self._receive()
+        try:
+            async with asyncio.timeout_at(self._deadline_s):
+                message = await self._receive()
+        except TimeoutError:
+            detail = (
+                f"The body did not come within {settings.BODY_TIMEOUT_S:g} s. Nothing was done."
+            )
+            return self._refuse(408, detail)
         self._size += len(message.get("body", b""))
         if self._size > self._max_bytes:
-            self.too_large = True
-            return {"type": "http.disconnect"}
+            return self._refuse(413, f"The request is larger than {self._max_bytes} bytes.")
         return message
 
-
-async def _refuse(send: Send, max_body_bytes: int) -> None:
-    body = problem_body(413, f"The request is larger than {max_body_bytes} bytes.")
-    headers = [(b"content-type", PROBLEM_TYPE.encode()), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": 413, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
+    def _refuse(self, status: int, detail: str) -> Message:
+        self.refusal = (status, detail)
+        return {"type": "http.disconnect"}

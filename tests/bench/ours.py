@@ -35,6 +35,10 @@ NO_LIMITS = {
     "RELAY_MAX_GENERATIONS_PER_USER": "0",
     "RELAY_MAX_VIEWERS_PER_RESPONSE": "0",
     "RELAY_MAX_GENERATIONS_PER_WORKER": "0",
+    "MAX_REQUESTS_PER_ADDRESS": "0",
+    "MAX_REQUESTS_PER_USER": "0",
+    "MAX_STREAMS_PER_ADDRESS": "0",
+    "MAX_STREAMS_PER_USER": "0",
     "RELAY_VIEWER_MAX_AGE_S": "0",
 }
 # A measurement that is over need not wait for answers nobody reads.

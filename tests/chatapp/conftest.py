@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.core.cache import cache
 from django.db import connection
 from django.test import AsyncClient
 from django.utils import timezone
@@ -45,6 +46,7 @@ def _site_settings(tmp_path: Path, settings: Any) -> None:
     path.write_text(MODELS)
     settings.RELAY_MODELS = str(path)
     settings.SECRET_KEY = "of the tests"
+    cache.clear()  # attempts to sign in
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = settings.STORAGES | {"staticfiles": plain}  # nobody has collected them
     settings.SERVESTATIC_USE_STATIC_ROOT = False

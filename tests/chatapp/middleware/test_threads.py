@@ -122,7 +122,7 @@ async def test_a_body_is_counted_over_all_its_pieces() -> None:
     body = Body(receive, 100)
     assert (await body.receive())["type"] == "http.request"
     assert (await body.receive())["type"] == "http.disconnect"
-    assert body.too_large
+    assert body.refusal == (413, "The request is larger than 100 bytes.")
 
 
 async def test_a_client_that_leaves_before_its_body_came_is_let_go(

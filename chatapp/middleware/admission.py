@@ -1,0 +1,209 @@
+"""At the door: where a request comes from, and how much one address or person may have open.
+
+Outermost, and raw ASGI, so that it also holds for event streams and under any server. It counts
+what is open in this process; nothing is shared, so that the door needs no store. An address behind
+a proxy is believed only from TRUSTED_PROXIES: otherwise whoever sends `X-Forwarded-For` would
+choose under which address to be counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address, ip_network
+from typing import TYPE_CHECKING, Any, Final
+
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+from chatapp.middleware.problems import PROBLEM_TYPE, problem_body
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
+
+    from chatapp.middleware.asgi_types import App, Receive, Scope, Send
+
+VISIT: Final = "chatapp.visit"
+"""Where an ASGI scope keeps its Visit."""
+RETRY_AFTER_S: Final = 5
+IPV6_PREFIX: Final = 64
+"""What one household is given: every single address of it is its to choose."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """At a time and per process; 0 = no limit."""
+
+    requests_per_address: int = 0
+    requests_per_user: int = 0
+    streams_per_address: int = 0
+    streams_per_user: int = 0
+
+
+class TooMany(Exception):
+    """`str()` is a sentence for whoever asked. Nothing was begun."""
+
+
+class Places:
+    """So many at a time for each name."""
+
+    def __init__(self, limit: int, sentence: str) -> None:
+        self._limit = limit
+        self._sentence = sentence
+        self._taken: Counter[Hashable] = Counter()
+
+    def __repr__(self) -> str:
+        return f"<Places {self._taken.total()} taken, {self._limit} for each>"
+
+    @contextmanager
+    def taken(self, name: Hashable) -> Iterator[None]:
+        """Raises TooMany. A name that is None is nobody's: nothing is counted."""
+        if name is None or not self._limit:
+            yield
+            return
+        if self._taken[name] >= self._limit:
+            raise TooMany(self._sentence.format(limit=self._limit))
+        self._taken[name] += 1
+        try:
+            yield
+        finally:
+            self._taken[name] -= 1
+            if not self._taken[name]:
+                del self._taken[name]  # names come from outside: keep only those that are in
+
+
+class House:
+    """The places of one process."""
+
+    def __init__(self, limits: Limits) -> None:
+        again = "Wait until some are done, then try again."
+        self.requests_of_address = Places(
+            limits.requests_per_address,
+            f"At most {{limit}} requests of one address are worked on at a time. {again}",
+        )
+        self.requests_of_user = Places(
+            limits.requests_per_user,
+            f"At most {{limit}} requests of one person are worked on at a time. {again}",
+        )
+        full = "Close some of them, then come back: nothing is lost, your cursor stays good."
+        self.streams_of_address = Places(
+            limits.streams_per_address,
+            f"At most {{limit}} event streams may be open from one address. {full}",
+        )
+        self.streams_of_user = Places(
+            limits.streams_per_user,
+            f"At most {{limit}} event streams of one person may be open. {full}",
+        )
+
+
+class Visit:
+    """One request, from its arrival to its end, and the places that it takes meanwhile."""
+
+    def __init__(self, house: House, address: str | None) -> None:
+        self._house = house
+        self._address = address
+        self._places = ExitStack()
+        self._person: Hashable = None
+
+    def __enter__(self) -> Visit:
+        self._places.enter_context(self._house.requests_of_address.taken(self._address))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._places.close()
+
+    def known_as(self, person: Hashable) -> None:
+        """It is known who asks. Raises TooMany."""
+        if self._person is None:
+            self._places.enter_context(self._house.requests_of_user.taken(person))
+            self._person = person
+
+    def becomes_stream(self, person: Hashable) -> None:
+        """It is a stream from now on, and no request any more. Raises TooMany."""
+        with ExitStack() as places:
+            places.enter_context(self._house.streams_of_address.taken(self._address))
+            places.enter_context(self._house.streams_of_user.taken(person))
+            kept = places.pop_all()
+        self._places.close()
+        self._places = kept
+
+
+def visit_of(scope: Mapping[str, Any]) -> Visit:
+    """The visit of a request; one without limits where nobody keeps the door (Django's test client,
+    other servers)."""
+    visit: Visit = scope.get(VISIT) or Visit(House(Limits()), None)
+    return visit
+
+
+class Admission:
+    """ASGI: the door. Refuses before anything is read or parsed."""
+
+    def __init__(self, app: App, limits: Limits, trusted_proxies: Sequence[str]) -> None:
+        self._app = app
+        self._house = House(limits)
+        # uvicorn's own, so that it is the same under Daphne; deploy/ turns the server's off.
+        proxied: Any = ProxyHeadersMiddleware
+        self._entrance: App = (
+            proxied(self._enter, trusted_hosts=list(trusted_proxies))
+            if trusted_proxies
+            else self._enter
+        )
+
+    def __repr__(self) -> str:
+        return f"<Admission {self._house.requests_of_address!r}>"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._entrance(scope, receive, send)
+
+    async def _enter(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if any(name == b"content-encoding" for name, _ in scope["headers"]):
+            # Nothing here unpacks: what would be parsed is noise, and unpacking invites bombs.
+            detail = "Compressed bodies are not taken. Send it without Content-Encoding."
+            await refuse(send, 415, detail, accept_encoding="identity")
+            return
+        visit = Visit(self._house, counted_as(scope))
+        try:
+            visit.__enter__()
+        except TooMany as exc:
+            await refuse(send, 429, str(exc), retry_after=str(RETRY_AFTER_S))
+            return
+        with ExitStack() as leaving:
+            leaving.push(visit)
+            await self._app({**scope, VISIT: visit}, receive, send)
+
+
+def counted_as(scope: Mapping[str, Any]) -> str | None:
+    """The address that a request counts for; None where the server knows none (a Unix socket)."""
+    client = scope.get("client")
+    return _network(client[0]) if client and client[0] else None
+
+
+@lru_cache(maxsize=4096)
+def _network(address: str) -> str:
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address
+    if not isinstance(found, IPv6Address):
+        return str(found)
+    if found.ipv4_mapped:
+        return str(found.ipv4_mapped)
+    return str(ip_network((found, IPV6_PREFIX), strict=False))
+
+
+async def refuse(send: Send, status: int, detail: str, **headers: str) -> None:
+    """Answer with a problem document before Django, and close: the body was not read."""
+    body = problem_body(status, detail)
+    named = {
+        "content-type": PROBLEM_TYPE,
+        "x-content-type-options": "nosniff",
+        "connection": "close",
+    }
+    named |= {name.replace("_", "-"): value for name, value in headers.items()}
+    pairs = [(name.encode(), value.encode()) for name, value in named.items()]
+    await send({"type": "http.response.start", "status": status, "headers": pairs})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
