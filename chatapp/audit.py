@@ -1,6 +1,6 @@
-"""The trail: who did what to which response. Called inside the transaction that it tells about.
+"""The trail: who did what to which response, and to whose plan.
 
-No content, ever: names, states and numbers only.
+Called inside the transaction that it tells about. No content, ever: names, states and numbers only.
 """
 
 from __future__ import annotations
@@ -51,6 +51,17 @@ def ended(response_id: str, *, username: str, model: str, snapshot: Snapshot, wo
 
 def erased(response: Response, *, actor: str) -> None:
     _write(_of(response, "erased", actor=actor, detail={}))
+
+
+def plan_changed(plan: str, *, actor: str, change: dict[str, Any]) -> None:
+    """`change`: the new value of each field that has one; `removed` when the plan is gone."""
+    _write(AuditEvent(action="plan changed", actor=actor, detail={"plan": plan} | change))
+
+
+def plan_given(username: str, *, actor: str, before: str, after: str) -> None:
+    """Names of plans; empty for the settings' limits."""
+    detail = {"before": before, "after": after}
+    _write(AuditEvent(action="plan given", actor=actor, username=username, detail=detail))
 
 
 def _of(response: Response, action: str, *, actor: str, detail: dict[str, Any]) -> AuditEvent:

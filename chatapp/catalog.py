@@ -68,11 +68,18 @@ def models() -> Mapping[str, ModelConfig]:
     return catalog().models
 
 
-def cost(name: str, *, input_tokens: int | None, output_tokens: int | None) -> Decimal | None:
+def cost(
+    name: str,
+    *,
+    input_tokens: int | None,
+    output_tokens: int | None,
+    plan: tuple[Decimal | None, Decimal | None] = (None, None),
+) -> Decimal | None:
     """What an answer of this model costs now, in the currency of its prices.
 
-    None where that is unknown: the model is not declared (any more), has no prices, or tokens that
-    have a price were not counted.
+    `plan`: prices per million input and output tokens that stand for the model's
+    own. None where that is unknown: the model is not declared (any more), has no prices, or tokens
+    that have a price were not counted.
     """
     try:
         model = models().get(name)
@@ -81,9 +88,10 @@ def cost(name: str, *, input_tokens: int | None, output_tokens: int | None) -> D
     if model is None:
         return None
     total = Decimal(0)
+    input_price, output_price = plan
     parts = (
-        (model.input_price_per_mtok, input_tokens),
-        (model.output_price_per_mtok, output_tokens),
+        (model.input_price_per_mtok if input_price is None else input_price, input_tokens),
+        (model.output_price_per_mtok if output_price is None else output_price, output_tokens),
     )
     if not any(price for price, _ in parts):
         return None

@@ -9,21 +9,23 @@ from __future__ import annotations
 import math
 import time
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
+from decimal import Decimal
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from django.db import InterfaceError, OperationalError, connection
 from django.utils import timezone
 
-from chatapp import audit, catalog
+from chatapp import audit, catalog, quotas
 from chatapp.middleware.threads import on_database_thread, transact
 from chatapp.models import Chat, Message, Response
+from chatapp.quotas import Charge
 from chatapp.statements import update
 from relay import GenerationRequest, Outcome, Record, RecordUnavailable, UsageCount
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 MOST_TOKENS: Final = 2**31 - 1
 """What the columns hold. A provider that says more, or less than nothing, is not to be believed;
@@ -79,31 +81,55 @@ class Records:
         request = just_asked.take(response_id)
         if request is not None:
             return Record(final=False, request=request)
-        return await _load(response_id)
+        row = await _load(response_id)
+        if row is not None and row.is_final:
+            # Whoever recorded the end may have died before it was settled.
+            await quotas.settle(_charge(row))
+        if row is None or row.is_final:
+            return Record(final=True, request=None)
+        return Record(final=False, request=GenerationRequest.from_json(row.request))
 
     async def finalize(self, outcome: Outcome) -> None:
-        """Safe to repeat. Raises RecordUnavailable; then nothing was written."""
+        """Safe to repeat. Raises RecordUnavailable; then nothing was written.
+
+        Raises StoreUnavailable when the record is written and what it used is not settled yet.
+        """
         with database_errors():
-            await transact(partial(write, outcome))
+            charge = await transact(partial(write, outcome))
+        if charge is not None:
+            await quotas.settle(charge)
 
 
 @on_database_thread
-def _load(response_id: str) -> Record:
+def _load(response_id: str) -> Response | None:
     with database_errors():
-        row = Response.objects.filter(pk=response_id).only("status", "request").first()
-    if row is None or row.is_final:
-        return Record(final=True, request=None)
-    return Record(final=False, request=GenerationRequest.from_json(row.request))
+        columns = ("status", "request", "user_id", "created_at", "output_tokens")
+        return Response.objects.filter(pk=response_id).only(*columns).first()
 
 
-def write(outcome: Outcome) -> bool:
-    """The writes of one transaction. False when the row was final (or unknown) before."""
+@on_database_thread
+def final_among(response_ids: Sequence[str]) -> list[Charge]:
+    """What those of them used whose records are final: perhaps nobody has settled it."""
+    with database_errors():
+        return [_charge(row) for row in Response.objects.final().filter(pk__in=response_ids)]
+
+
+def _charge(row: Response) -> Charge:
+    return Charge(row.user_id, row.pk, row.created_at, row.output_tokens or 0)
+
+
+def write(outcome: Outcome) -> Charge | None:
+    """The writes of one transaction: none when the row was final before.
+
+    Returns what is to be settled, by this call or by an earlier one; None for a row that is gone.
+    """
     snapshot, rid = outcome.snapshot, outcome.response_id
     running = _running(rid)
     if running is None:
-        return False
-    username, chat_id, model, erased_at = running
-    columns = _columns(outcome)
+        row = Response.objects.filter(pk=rid).first()
+        return _charge(row) if row is not None else None
+    columns = _columns(outcome, running)
+    chat_id, erased_at = running.chat_id, running.erased_at
     if erased_at is not None:
         columns |= {"fold": "", "request": ""}
     update(Response, {"id": rid}, columns)
@@ -111,27 +137,74 @@ def write(outcome: Outcome) -> bool:
         text = plain(snapshot.text or snapshot.refusal)
         update(Message, {"response_id": rid}, {"text": text})
         update(Chat, {"id": chat_id}, {"updated_at": columns["ended_at"]})
-    audit.ended(rid, username=username, model=model, snapshot=snapshot, worker=outcome.worker)
-    return True
+    audit.ended(
+        rid,
+        username=running.username,
+        model=running.model,
+        snapshot=snapshot,
+        worker=outcome.worker,
+    )
+    return Charge(running.user_id, rid, running.created_at, columns["output_tokens"] or 0)
 
 
-def _running(response_id: str) -> tuple[str, Any, str, Any] | None:
-    """User name, chat, model and time of erasure of a row that is not final, which is locked.
+class _Running(NamedTuple):
+    """What an end must know of its row."""
+
+    user_id: int
+    username: str
+    input_price: Decimal | None
+    output_price: Decimal | None
+    chat_id: Any
+    model: str
+    created_at: datetime
+    erased_at: Any
+
+
+_WANTED: Final = (
+    *("user_id", "user__username"),
+    *("user__plan__input_price_per_mtok", "user__plan__output_price_per_mtok"),
+    *("chat_id", "model", "created_at", "erased_at"),
+)
+
+
+def _running(response_id: str) -> _Running | None:
+    """Of a row that is not final, which is locked.
 
     Locked, so that its chat cannot be deleted between this look and the writes that follow.
     """
     sql, params = _running_statement(connection.vendor)
     with connection.cursor() as cursor:
         cursor.execute(sql, [response_id if param == _ANY_ID else param for param in params])
-        row: tuple[str, Any, str, Any] | None = cursor.fetchone()
-    return row
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    user_id, username, input_price, output_price, chat_id, model, created_at, erased_at = row
+    return _Running(
+        user_id=user_id,
+        username=username,
+        input_price=_decimal(input_price),
+        output_price=_decimal(output_price),
+        chat_id=chat_id,
+        model=model,
+        created_at=_utc(created_at),
+        erased_at=erased_at,
+    )
+
+
+def _utc(value: datetime | str) -> datetime:
+    """As a cursor gives it: SQLite has texts, without a zone."""
+    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return moment.replace(tzinfo=moment.tzinfo or UTC)
+
+
+def _decimal(value: Any) -> Decimal | None:
+    return None if value is None else Decimal(str(value))
 
 
 @cache
 def _running_statement(vendor: str) -> tuple[str, tuple[Any, ...]]:
     rows = Response.objects.running().select_for_update(of=("self",)).filter(pk=_ANY_ID)
-    wanted = rows.values_list("user__username", "chat_id", "model", "erased_at")
-    return wanted.query.sql_with_params()
+    return rows.values_list(*_WANTED).query.sql_with_params()
 
 
 def plain(text: str) -> str:
@@ -139,7 +212,7 @@ def plain(text: str) -> str:
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-def _columns(outcome: Outcome) -> dict[str, Any]:
+def _columns(outcome: Outcome, running: _Running) -> dict[str, Any]:
     snapshot = outcome.snapshot
     # An end that tells of none was written before ends did; then our own count is what there is.
     counted = UsageCount(output_tokens=outcome.counted_output_tokens, source="counted")
@@ -159,7 +232,12 @@ def _columns(outcome: Outcome) -> dict[str, Any]:
         "usage_source": usage.source,
         "counted_output_tokens": outcome.counted_output_tokens,
         "answered_by": answered_by,
-        "cost": catalog.cost(answered_by, input_tokens=input_tokens, output_tokens=output_tokens),
+        "cost": catalog.cost(
+            answered_by,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            plan=(running.input_price, running.output_price),
+        ),
         "delivered_seq": outcome.delivered_seq,
         "worker": outcome.worker,
         "started_at": _moment(timings.started_at),

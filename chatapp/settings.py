@@ -193,7 +193,9 @@ _RELAY_MEANINGS: Final = {
     "cancel_after_s": "default patience after the last viewer was lost",
     "leave_after_s": "default patience after the last viewer left on purpose",
     "max_viewers_per_response": "open event streams of one answer; 0 = no limit",
-    "max_generations_per_user": "answers one person may have running; 0 = no limit",
+    "max_generations_per_user": "answers a person without a plan may have running; 0 = no limit",
+    "max_output_tokens_per_day": "output tokens a person without a plan may use in a UTC day; "
+    "0 = no limit",
     "max_generations_per_worker": "answers one worker runs side by side; 0 = no limit",
     "viewer_max_age_s": "an event stream is closed after this long, clients resume; 0 = never",
     "max_input_bytes": "text of one request, in UTF-8",

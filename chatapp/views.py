@@ -22,7 +22,7 @@ from django.urls import reverse
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
 
-from chatapp import catalog, services
+from chatapp import services
 from chatapp.middleware.admission import TooMany, visit_of
 from chatapp.models import Chat, Message, Response, User
 from chatapp.templatetags.words import End, end_of, state_of, trouble
@@ -268,13 +268,13 @@ async def _shared(user: User, typed: Typed, model: str | None) -> dict[str, Any]
     running = Response.objects.running().filter(chat=OuterRef("pk")).values("pk")[:1]
     # A chat without a title is one whose first message was never taken.
     chats = Chat.objects.visible_to(user).exclude(title="").annotate(running_id=Subquery(running))
-    models = list(catalog.models())
+    models = services.models_of(user)
     chosen = next((name for name in (typed.model, model) if name in models), None)
     return {
         "user": user,
         "chats": [chat async for chat in chats[:CHATS_LISTED]],
         "models": models,
-        "model": chosen or catalog.default_model(),
+        "model": chosen or services.default_model(user),
         "text": typed.text,
         "key": uuid4().hex,
     }
@@ -311,7 +311,8 @@ def _answer(
     context["trouble"] = trouble(verb, status, str(exc))
     response = render(request, template, context, status=status)
     if status in (429, 503):
-        response.headers["Retry-After"] = str(RETRY_AFTER_S)
+        wait_s = exc.retry_after_s if isinstance(exc, services.Refused) else None
+        response.headers["Retry-After"] = str(wait_s or RETRY_AFTER_S)
     return response
 
 

@@ -54,6 +54,8 @@ class RelayConfig:
     """0 = no limit."""
     max_generations_per_user: int = 4
     """0 = no limit."""
+    max_output_tokens_per_day: int = 0
+    """Per user and UTC day; 0 = no limit."""
     max_generations_per_worker: int = 0
     """Generations one supervisor runs side by side; 0 = no limit."""
     viewer_max_age_s: float = 900.0

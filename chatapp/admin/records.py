@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from asgiref.sync import async_to_sync
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
-from django.contrib.auth.admin import UserAdmin
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path, reverse
@@ -24,8 +23,6 @@ from relay import RecordUnavailable, StopReason, StoreUnavailable
 
 if TYPE_CHECKING:
     from django.db.models import Model, QuerySet
-
-admin.site.register(User, UserAdmin)
 
 
 class ReadOnly:
@@ -154,8 +151,10 @@ class AuditEventAdmin(ReadOnly, admin.ModelAdmin[AuditEvent]):
     date_hierarchy = "at"
     show_full_result_count = False
 
-    @admin.display(description="Response", ordering="response_id")
+    @admin.display(description="Response", ordering="response_id", empty_value="-")
     def response_link(self, row: AuditEvent) -> str:
+        if not row.response_id:
+            return ""
         return format_html('<a href="{}">{}</a>', page_of(row.response_id), row.response_id)
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:

@@ -23,7 +23,7 @@ from django.utils.crypto import constant_time_compare
 
 from chatapp.middleware.admission import visit_of
 from chatapp.middleware.threads import on_database_thread
-from chatapp.models import ApiKey, User
+from chatapp.models import ApiKey, Plan, User
 
 PRINCIPAL: Final = "chatapp.principal"
 """Where an ASGI scope keeps who was found to be asking."""
@@ -36,10 +36,15 @@ USE_NOTED_EVERY_S: Final = 60.0
 _OWNER: Final = tuple(
     field.attname
     for field in User._meta.concrete_fields
-    if field.attname in {"id", "username", "password", "is_active"}
+    if field.attname in {"id", "username", "password", "is_active", "plan_id"}
 )
 """Of a key's owner only these are read, in the order that `from_db` expects; Django reads others
 when somebody asks for them."""
+_PLAN: Final = tuple(
+    field.attname
+    for field in Plan._meta.concrete_fields
+    if field.attname in {"id", "max_generations", "max_output_tokens_per_day", "model_names"}
+)
 _PREFIX: Final = "(the prefix)"
 _noted_s: Final[dict[int, float]] = {}
 
@@ -77,17 +82,21 @@ def by_key(key: str) -> Principal | None:
         cursor.execute(sql, [prefix if value is _PREFIX else value for value in params])
         row = cursor.fetchone()
     # Without a row the comparison is done all the same: both kinds of wrong take as long.
-    pk, digest, *owner = row or (0, _digest(""))
+    pk, digest, *rest = row or (0, _digest(""))
     if not constant_time_compare(digest, _digest(key)) or row is None:
         return None
     _note_use(pk)
-    return Principal(User.from_db(None, _OWNER, owner), "key", str(pk))
+    user = User.from_db(None, _OWNER, rest[: len(_OWNER)])
+    if user.plan_id is not None:
+        user.plan = Plan.from_db(None, _PLAN, rest[len(_OWNER) :])
+    return Principal(user, "key", str(pk))
 
 
 @cache
 def _key_query() -> tuple[str, tuple[Any, ...]]:
     """Compiled once: Django takes 0.4 ms to do so, and scripts send a key with each request."""
-    columns = ("pk", "digest", *(f"user__{name}" for name in _OWNER))
+    columns = ["pk", "digest", *(f"user__{name}" for name in _OWNER)]
+    columns += [f"user__plan__{name}" for name in _PLAN]
     rows = ApiKey.objects.usable().filter(prefix=_PREFIX).order_by().values_list(*columns)
     return rows.query.sql_with_params()
 

@@ -12,14 +12,18 @@ from chatapp.services.chats import delete_chat, start_chat, update_chat
 from chatapp.services.errors import (
     BadInput,
     ChatBusy,
+    DayUsedUp,
+    EnoughRunning,
     KeyReused,
     LimitReached,
+    NotInPlan,
     NotRetryable,
     Refused,
     StoreAway,
     TooLarge,
     UnknownModel,
 )
+from chatapp.services.limits import default_model, models_of
 from chatapp.services.reading import recorded, snapshot
 from chatapp.services.repair import Sweep
 from chatapp.services.stopping import Stopping, cancel, leave
@@ -27,8 +31,11 @@ from chatapp.services.stopping import Stopping, cancel, leave
 __all__ = [
     "BadInput",
     "ChatBusy",
+    "DayUsedUp",
+    "EnoughRunning",
     "KeyReused",
     "LimitReached",
+    "NotInPlan",
     "NotRetryable",
     "Question",
     "Refused",
@@ -40,8 +47,10 @@ __all__ = [
     "UnknownModel",
     "cancel",
     "create_response",
+    "default_model",
     "delete_chat",
     "leave",
+    "models_of",
     "recorded",
     "retry",
     "send_message",

@@ -6,19 +6,40 @@ that is away costs nobody a message; one that goes away in between is caught up 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
 import msgspec
+from django.utils import timezone
 
-from chatapp import runtime
+from chatapp import catalog, quotas
+from chatapp.finalize import database_errors
 from chatapp.models import Chat, Message, Response, User
 from chatapp.services import limits
-from chatapp.services.errors import NotRetryable, Occupied, StoreAway
-from chatapp.services.settling import settle, submit_or_leave_to_sweep
-from chatapp.services.writing import Draft, Written, find_repeat, write
-from relay import Disconnect, GenerationRequest, StoreUnavailable
+from chatapp.services.errors import (
+    DayUsedUp,
+    EnoughRunning,
+    KeyReused,
+    LimitReached,
+    NotRetryable,
+    Occupied,
+    Refused,
+    StoreAway,
+)
+from chatapp.services.settling import free_places, settle, submit_or_leave_to_sweep
+from chatapp.services.writing import Draft, Written, find_repeat, response_id_of, write
+from relay import (
+    Disconnect,
+    GenerationRequest,
+    Grant,
+    RecordUnavailable,
+    Reserved,
+    StoreUnavailable,
+    day_end,
+    quota_day,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +76,7 @@ async def create_response(
 
     `watching`: the one who asks follows the answer from the start.
     """
-    model = limits.require_model(question.model)
+    model = limits.require_model(question.model, user)
     limits.check_messages(question.messages, question.instructions)
     limits.check_encodable(question.stop, question.tools, question.metadata)
     request = _request(
@@ -73,6 +94,7 @@ async def create_response(
         request=request,
         request_hash=_hash(question),
         idempotency_key=idempotency_key,
+        response_id=response_id_of(user, idempotency_key),
         metadata=msgspec.json.encode(question.metadata).decode(),
     )
     return (await _begin(draft)).response
@@ -89,7 +111,7 @@ async def send_message(
     idempotency_key: str | None = None,
 ) -> Sent:
     """Store a message and start its answer. Safe to repeat with the same key for 24 hours."""
-    chosen = limits.require_model(model or chat.model)
+    chosen = limits.require_model(model or chat.model, user)
     limits.check_text(text)
     request = _request(chosen.name, limits.policy(on_disconnect, watching=watching))
     draft = Draft(
@@ -99,6 +121,7 @@ async def send_message(
         chat=chat,
         text=text,
         idempotency_key=idempotency_key,
+        response_id=response_id_of(user, idempotency_key),
     )
     written = await _begin(draft)
     assert written.message is not None  # noqa: S101 - the one just written, or the repeated one's
@@ -114,13 +137,14 @@ async def retry(*, response: Response, by: User) -> Response:
     if response.status == "completed":
         raise NotRetryable("This answer is complete; there is nothing to try again.")
     request = GenerationRequest.from_json(response.request)
-    limits.require_model(request.model)
+    limits.require_model(request.model, by)
     draft = Draft(
         user=by,
         request=request,
         request_hash=response.request_hash,
         chat=await Chat.objects.filter(responses=response).afirst(),
         metadata=response.metadata,
+        response_id=response_id_of(by, None),
         retry_of=response,
     )
     return (await _begin(draft)).response
@@ -135,18 +159,79 @@ async def _begin(draft: Draft) -> Written:
 
 async def _write(draft: Draft) -> Written:
     try:
-        await runtime.store().ping()
-    except StoreUnavailable as exc:
+        grant = await _reserve(draft)
+    except (StoreUnavailable, LimitReached) as exc:
         # Nothing may be written now, but a repeat of what was accepted before is no new wish.
         if (found := await find_repeat(draft)) is not None:
             return found
+        if isinstance(exc, LimitReached):
+            raise
         raise StoreAway from exc
+    try:
+        written = await _write_row(draft)
+    except (Refused, RecordUnavailable) as exc:
+        # A reused key names another's row, whose place it is.
+        if grant.outcome is Reserved.GRANTED and not isinstance(exc, KeyReused):
+            await _release(draft)
+        raise
+    if written.response.pk != draft.response_id:
+        # A retry's repeat; or a key that is free again after its day names another id.
+        await _release(draft)
+        if not written.repeated:
+            await _reserve_again(draft, written.response.pk)
+    elif written.repeated and written.response.is_final and grant.outcome is Reserved.GRANTED:
+        await _release(draft)
+    return written
+
+
+async def _write_row(draft: Draft) -> Written:
     try:
         return await write(draft)
     except Occupied as occupied:
         if not await settle(occupied.running):
             raise
     return await write(draft)
+
+
+async def _reserve(draft: Draft) -> Grant:
+    """A place for this answer, before anything is written. Raises LimitReached, StoreUnavailable.
+
+    Viewers see an end a moment before it is settled: who asks again in that moment finds the place
+    free, because what has ended is settled here and then.
+    """
+    refused = {Reserved.RUNNING, Reserved.TOKENS}
+    grant = await _grant(draft, draft.response_id)
+    if grant.outcome in refused and await free_places(grant.running):
+        grant = await _grant(draft, draft.response_id)
+    terms, now = quotas.terms_of(draft.user), timezone.now()
+    if grant.outcome is Reserved.RUNNING:
+        raise EnoughRunning(grant.running, terms.max_generations)
+    if grant.outcome is Reserved.TOKENS:
+        raise DayUsedUp(
+            grant.running,
+            used=grant.used,
+            limit=terms.max_output_tokens_per_day,
+            resets_at=day_end(quota_day(now)),
+            now=now,
+        )
+    return grant
+
+
+async def _grant(draft: Draft, response_id: str) -> Grant:
+    model = catalog.models().get(draft.request.model)
+    with database_errors():
+        return await quotas.reserve(draft.user, response_id, model, draft.request.max_output_tokens)
+
+
+async def _reserve_again(draft: Draft, response_id: str) -> None:
+    """Under its row's id; a place that somebody took in between is one too many, not a refusal."""
+    with suppress(StoreUnavailable):
+        await _grant(draft, response_id)
+
+
+async def _release(draft: Draft) -> None:
+    with suppress(StoreUnavailable):  # then it lapses
+        await quotas.release(draft.user, [draft.response_id])
 
 
 def _request(model: str, on_disconnect: Disconnect, **options: Any) -> GenerationRequest:

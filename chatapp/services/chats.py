@@ -19,7 +19,7 @@ TITLE_CHARS = 200
 
 async def start_chat(*, user: User, model: str | None = None, title: str = "") -> Chat:
     """A new, empty chat with this model, or with the default one."""
-    chosen = limits.require_model(model)
+    chosen = limits.require_model(model, user)
     return await Chat.objects.acreate(
         user=user, model=chosen.name, title=_title(title), updated_at=timezone.now()
     )

@@ -4,20 +4,25 @@ Refused
 ├── BadInput        what was asked cannot be done as it stands
 │   ├── UnknownModel    names the models there are
 │   ├── TooLarge        states the limit in bytes
-│   └── KeyReused       an Idempotency-Key came back with another request
+│   ├── KeyReused       an Idempotency-Key came back with another request
+│   └── NotInPlan       names the models that this person's plan includes
 ├── Occupied        other answers would have to end first
 │   ├── ChatBusy        this chat is still answering
-│   └── LimitReached    this person has enough answers running
+│   └── LimitReached    this person's plan leaves no room for one more
+│       ├── EnoughRunning   for as long as so many are running
+│       └── DayUsedUp       until others end with less than was set aside, or the day is over
 ├── NotRetryable    there is nothing to try again, or no longer
 └── StoreAway       Redis cannot be reached: nothing was written, try again later
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
 
 class Refused(Exception):
@@ -58,6 +63,17 @@ class KeyReused(BadInput):
         super().__init__("This Idempotency-Key was used before with another request.")
 
 
+class NotInPlan(BadInput):
+    status = 403
+
+    def __init__(self, name: str, included: Iterable[str]) -> None:
+        names = sorted(included)
+        listed = ", ".join(names) or "none that this server has"
+        super().__init__(
+            f"Your plan does not include the model {name!r}. It includes: {listed}.", models=names
+        )
+
+
 class Occupied(Refused):
     """Some answers would have to end first. `running` names them: perhaps one has by now."""
 
@@ -82,14 +98,68 @@ class NotRetryable(Refused):
 
 
 class LimitReached(Occupied):
+    """Says how much is used, of what, and when there is more."""
+
     status = 429
     retry_after_s = 5
 
+    def __init__(
+        self,
+        detail: str,
+        running: Sequence[str],
+        *,
+        quota: str,
+        used: int,
+        limit: int,
+        resets_at: str | None,
+    ) -> None:
+        super().__init__(
+            detail,
+            running,
+            quota=quota,
+            used=used,
+            limit=limit,
+            remaining=max(0, limit - used),
+            resets_at=resets_at,
+        )
+
+
+class EnoughRunning(LimitReached):
     def __init__(self, running: Sequence[str], limit: int) -> None:
         super().__init__(
-            f"You have {len(running)} answers running; at most {limit} may run at a time.",
+            f"You have {len(running)} answers running; at most {limit} may run at a time. "
+            "Wait until one has ended, or stop one.",
             running,
+            quota="generations",
+            used=len(running),
             limit=limit,
+            resets_at=None,
+        )
+
+
+class DayUsedUp(LimitReached):
+    def __init__(
+        self, running: Sequence[str], *, used: int, limit: int, resets_at: datetime, now: datetime
+    ) -> None:
+        clock = f"{resets_at:%H:%M} UTC"
+        if used < limit:
+            detail = (
+                f"You have used {used:,} of {limit:,} output tokens today, and your running "
+                "answers may need the rest. Wait until one has ended, or stop one."
+            )
+        else:
+            detail = (
+                f"You have used {used:,} of {limit:,} output tokens today. "
+                f"There are new ones from {clock} on; nothing else is lost."
+            )
+            self.retry_after_s = max(1, math.ceil((resets_at - now).total_seconds()))
+        super().__init__(
+            detail,
+            running,
+            quota="output_tokens_per_day",
+            used=used,
+            limit=limit,
+            resets_at=resets_at.isoformat().replace("+00:00", "Z"),
         )
 
 

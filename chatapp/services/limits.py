@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from chatapp import catalog, runtime
-from chatapp.services.errors import BadInput, TooLarge, UnknownModel
+from chatapp import catalog, quotas, runtime
+from chatapp.services.errors import BadInput, NotInPlan, TooLarge, UnknownModel
 from relay import Disconnect, ModelConfig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from chatapp.models import User
 
 CONTINUE: Final = Disconnect()
 CANCEL: Final = Disconnect(cancel_after_s=0, leave_after_s=0)
@@ -30,12 +32,26 @@ def policy(wanted: Disconnect | None, *, watching: bool) -> Disconnect:
     return patience() if watching else CONTINUE
 
 
-def require_model(name: str | None) -> ModelConfig:
-    """Raises UnknownModel, which names the models there are."""
+def models_of(user: User) -> list[str]:
+    """What this person may ask, in the order of the models file."""
+    terms = quotas.terms_of(user)
+    return [name for name in catalog.models() if terms.allows(name)]
+
+
+def default_model(user: User) -> str | None:
+    """Where a plan does not include the site's default: the first that it includes."""
+    wanted, mine = catalog.default_model(), models_of(user)
+    return wanted if wanted in mine else next(iter(mine), wanted)
+
+
+def require_model(name: str | None, user: User) -> ModelConfig:
+    """Raises UnknownModel, which names the models there are, or NotInPlan."""
     known = catalog.models()
-    wanted = name or catalog.default_model()
+    wanted = name or default_model(user)
     if wanted is None or wanted not in known:
         raise UnknownModel(wanted, known)
+    if not quotas.terms_of(user).allows(wanted):
+        raise NotInPlan(wanted, models_of(user))
     return known[wanted]
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from chatapp import catalog, runtime
-from chatapp.finalize import Records, just_asked
+from chatapp import catalog, quotas, runtime
+from chatapp.finalize import Records, final_among, just_asked
 from relay import GenerationRequest, LogGone, StoreUnavailable, conclude
 
 if TYPE_CHECKING:
@@ -55,6 +55,16 @@ async def settle(response_ids: Sequence[str]) -> bool:
     for pk in ended:
         await record(pk)
     return bool(ended)
+
+
+async def free_places(response_ids: Sequence[str]) -> bool:
+    """Settle those that have ended. True if there was one (PROTOCOL 11)."""
+    if await settle(response_ids):
+        return True
+    charges = await final_among(response_ids)
+    for charge in charges:
+        await quotas.settle(charge)
+    return bool(charges)
 
 
 async def record(response_id: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final
@@ -16,7 +16,7 @@ from chatapp.finalize import database_errors, plain
 from chatapp.middleware.threads import on_database_thread, transact
 from chatapp.models import Chat, Message, Response, User
 from chatapp.services.ends import rfc3339
-from chatapp.services.errors import ChatBusy, KeyReused, LimitReached, NotRetryable
+from chatapp.services.errors import ChatBusy, KeyReused, NotRetryable
 from chatapp.statements import insert
 from relay import GenerationRequest, new_response_id
 
@@ -38,12 +38,16 @@ class Draft:
     """What a person wrote into the chat."""
     idempotency_key: str | None = None
     metadata: str = "{}"
+    response_id: str = field(default_factory=new_response_id)
+    """The row's, unless it is a repeat, or its key is free again after its time (`write`)."""
     retry_of: Response | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
     response: Response
+    repeated: bool = False
+    """It was there before."""
     message: Message | None = None
     """The person's message, in a chat."""
 
@@ -51,7 +55,7 @@ class Written:
 async def write(draft: Draft) -> Written:
     """Store the question, or find the row of an earlier one with the same key or the same retry.
 
-    Raises KeyReused, ChatBusy, LimitReached, NotRetryable, RecordUnavailable.
+    Raises KeyReused, ChatBusy, NotRetryable, RecordUnavailable.
     """
     with database_errors():
         return await transact(partial(write_or_find, draft))
@@ -71,7 +75,8 @@ def write_or_find(draft: Draft) -> Written:
         return found
     if keyed is not None:  # its 24 hours are over: the key is free again
         Response.objects.filter(pk=keyed.pk).update(idempotency_key=None)
-    _check_limits(draft)
+    if draft.chat is not None:
+        _require_idle(draft.chat)
     response = _row(draft, after=keyed)
     message = None
     if draft.chat is not None:
@@ -83,7 +88,14 @@ def write_or_find(draft: Draft) -> Written:
         "retry_of": draft.retry_of.pk if draft.retry_of else None,
     }
     audit.created(response, actor=draft.user.username, detail=detail)
-    return Written(response, message)
+    return Written(response, message=message)
+
+
+def response_id_of(user: User, idempotency_key: str | None) -> str:
+    """The same one for the same key (PROTOCOL 11), a fresh one without."""
+    return new_response_id(
+        runtime.config().shards, user=str(user.pk), idempotency_key=idempotency_key or ""
+    )
 
 
 def _keyed(draft: Draft) -> Response | None:
@@ -96,10 +108,10 @@ def _repeat(draft: Draft, keyed: Response | None) -> Written | None:
     if keyed is not None and keyed.created_at > timezone.now() - KEY_LIFE:
         if keyed.request_hash != draft.request_hash:
             raise KeyReused
-        return Written(keyed, _question_of(keyed))
+        return Written(keyed, True, _question_of(keyed))
     if draft.retry_of is not None:
         again = Response.objects.filter(retry_of=draft.retry_of).first()
-        return Written(again, _question_of(again)) if again else None
+        return Written(again, True, _question_of(again)) if again else None
     return None
 
 
@@ -111,27 +123,18 @@ def _question_of(response: Response) -> Message | None:
     return asked.before(answer.position).order_by("-position").first()
 
 
-def _check_limits(draft: Draft) -> None:
-    limit = runtime.config().max_generations_per_user
-    if not limit and draft.chat is None:
-        return
-    rows = Response.objects.running().filter(user=draft.user).order_by("created_at")
-    running = list(rows.values_list("pk", "chat_id"))
-    if draft.chat is not None:
-        here = [pk for pk, chat_id in running if chat_id == draft.chat.pk]
-        if here:
-            raise ChatBusy(here)
-    if limit and len(running) >= limit:
-        raise LimitReached([pk for pk, _ in running], limit)
+def _require_idle(chat: Chat) -> None:
+    here = list(Response.objects.running().filter(chat=chat).values_list("pk", flat=True))
+    if here:
+        raise ChatBusy(here)
 
 
 def _row(draft: Draft, *, after: Response | None) -> Response:
     key, now = draft.idempotency_key, timezone.now()
-    # A key that is used again after its time must not name the old response (PROTOCOL 11).
-    name = f"{key}\n{after.pk}" if key and after else key
-    response_id = new_response_id(
-        runtime.config().shards, user=str(draft.user.pk), idempotency_key=name or ""
-    )
+    response_id = draft.response_id
+    if key is not None and after is not None:
+        # A key that is used again after its time must not name the old response (PROTOCOL 11).
+        response_id = response_id_of(draft.user, f"{key}\n{after.pk}")
     request = msgspec.structs.replace(
         draft.request,
         response_id=response_id,

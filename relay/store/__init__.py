@@ -24,6 +24,16 @@ from relay.store.protocol import (
     Subscription,
     Tail,
 )
+from relay.store.quota import (
+    Grant,
+    Quotas,
+    Refill,
+    Reservation,
+    Reserved,
+    day_end,
+    day_start,
+    quota_day,
+)
 from relay.store.redis import RedisStore
 
 __all__ = [
@@ -33,6 +43,7 @@ __all__ = [
     "Claim",
     "Claimed",
     "Gone",
+    "Grant",
     "Job",
     "Lease",
     "Lost",
@@ -40,14 +51,21 @@ __all__ = [
     "Message",
     "Page",
     "Published",
+    "Quotas",
     "RedisStore",
+    "Refill",
     "Reply",
+    "Reservation",
+    "Reserved",
     "Stopped",
     "Store",
     "Subscription",
     "Tail",
+    "day_end",
+    "day_start",
     "fold_log",
     "is_response_id",
     "new_response_id",
+    "quota_day",
     "shard_of",
 ]

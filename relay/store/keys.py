@@ -79,3 +79,18 @@ def reporters() -> str:
 def stops(shard: int) -> str:
     """Every worker listens here: a worker need not receive its own events to hear of a stop."""
     return f"relay:{{{shard}}}:stops"
+
+
+def running(user: str) -> str:
+    """Reservations of a person: response ids by the time when each lapses (PROTOCOL 11)."""
+    return f"relay:{{u{user}}}:running"
+
+
+def held(user: str) -> str:
+    """Output tokens set aside for those that run."""
+    return f"relay:{{u{user}}}:held"
+
+
+def used(user: str, day: str) -> str:
+    """Output tokens of each response that was asked for on that day and has ended."""
+    return f"relay:{{u{user}}}:used:{day}"

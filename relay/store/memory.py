@@ -35,6 +35,7 @@ from relay.store.protocol import (
     Subscription,
     Tail,
 )
+from relay.store.quota_memory import MemoryQuotas
 
 if TYPE_CHECKING:
     from relay.config import RelayConfig
@@ -58,6 +59,7 @@ class MemoryStore:
         self._logs: dict[str, MemoryLog] = {}
         self._expiries: list[tuple[float, str]] = []
         self._jobs: dict[int, MemoryJobs] = {}
+        self.quotas = MemoryQuotas(self._call, self._now_ms)
         self._subscriptions: list[MemorySubscription] = []
         self._reports: dict[str, tuple[float, bytes]] = {}
         """By worker: until when it counts, and what it says of its upstreams."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from relay.request import GenerationRequest
+    from relay.store.quota import Quotas
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +184,10 @@ class Subscription(Protocol):
 
 
 class Store(Protocol):
+    @property
+    def quotas(self) -> Quotas:
+        """What people may have running; another slot than any response (PROTOCOL 11)."""
+
     async def ping(self) -> None:
         """Answer within a second or raise StoreUnavailable."""
 

@@ -35,6 +35,7 @@ from relay.store.protocol import (
     Subscription,
     Tail,
 )
+from relay.store.quota_redis import RedisQuotas
 from relay.store.reports import Reports
 from relay.store.subscription import RedisSubscription
 
@@ -77,6 +78,7 @@ class RedisStore:
         self._reads = Lane(self._pool)
         self._queue = JobQueue(self._pool, self._writes)
         self._reports = Reports(self._writes)
+        self.quotas = RedisQuotas(self._writes)
         self._lease_ms = round(config.lease_s * 1000)
         self._grace_ms = round(2 * config.heartbeat_s * 1000)
         self._ttl_ms = round(config.total_s * 1000) + DAY_MS

@@ -1,4 +1,4 @@
-"""The admin: everything can be found, nothing can be edited, what runs can be stopped."""
+"""The admin: everything can be found, people and plans are edited, what runs can be stopped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django.utils import timezone
 from chatapp import audit
 from chatapp.admin import page_of
 from chatapp.auth import by_key, make_key
-from chatapp.models import ApiKey, AuditEvent, Chat, Message, Response, User
+from chatapp.models import ApiKey, AuditEvent, Chat, Message, Plan, Response, User
 from chatapp.services.settling import submit
 from tests.chatapp.conftest import make_row
 
@@ -211,3 +211,57 @@ def test_a_key_is_revoked(browser: Client, user: User) -> None:
 
 def test_people_are_managed_as_usual(browser: Client, user: User) -> None:
     assert browser.get(f"/admin/chatapp/user/{user.pk}/change/").status_code == 200
+
+
+PLAN = {"name": "small", "max_generations": "2", "max_output_tokens_per_day": "1000"}
+
+
+def trail() -> list[tuple[str, str, dict[str, Any]]]:
+    events = AuditEvent.objects.filter(action__startswith="plan").order_by("id")
+    return [(event.action, event.actor, event.detail) for event in events]
+
+
+def test_a_plan_is_edited_and_each_change_leaves_an_entry(browser: Client) -> None:
+    reply = browser.post("/admin/chatapp/plan/add/", PLAN | {"model_names": "fast"})
+    assert reply.status_code == 302, reply.content
+    plan = Plan.objects.get()
+    assert (plan.max_generations, plan.allowed) == (2, frozenset({"fast"}))
+    url = f"/admin/chatapp/plan/{plan.pk}/change/"
+    assert browser.post(url, PLAN | {"max_generations": "3"}).status_code == 302
+    assert browser.post(url, PLAN | {"max_generations": "3"}).status_code == 302  # no change
+    browser.post(f"/admin/chatapp/plan/{plan.pk}/delete/", {"post": "yes"})
+    assert not Plan.objects.exists()
+    (added, changed, removed) = trail()
+    assert added[:2] == changed[:2] == removed[:2] == ("plan changed", "root")
+    assert changed[2] == {"plan": "small", "max_generations": 3, "model_names": ""}
+    assert removed[2] == {"plan": "small", "removed": True}
+
+
+def test_a_plan_with_a_model_that_is_none_is_not_saved(browser: Client) -> None:
+    reply = browser.post("/admin/chatapp/plan/add/", PLAN | {"model_names": "fast, nope"})
+    assert reply.status_code == 200
+    assert "There is no model nope. Models: fast, other." in reply.content.decode()
+
+
+def test_giving_a_plan_leaves_an_entry(browser: Client, user: User) -> None:
+    plan = Plan.objects.create(name="small")
+    url = f"/admin/chatapp/user/{user.pk}/change/"
+    form = {"username": "ann", "date_joined_0": "2026-01-01", "date_joined_1": "00:00:00"}
+    for _ in range(2):
+        reply = browser.post(url, form | {"plan": str(plan.pk), "is_active": "on"})
+        assert reply.status_code == 302, reply.content
+    assert User.objects.get(pk=user.pk).plan == plan
+    assert trail() == [("plan given", "root", {"before": "", "after": "small"})]
+    assert browser.get("/admin/chatapp/auditevent/").status_code == 200
+
+
+def test_who_may_only_look_at_plans_changes_none(user: User) -> None:
+    user.is_staff = True
+    user.save()
+    user.user_permissions.add(Permission.objects.get(codename="view_plan"))
+    plan = Plan.objects.create(name="small")
+    client = Client()
+    client.force_login(user)
+    url = f"/admin/chatapp/plan/{plan.pk}/change/"
+    assert client.get(url).status_code == 200
+    assert client.post(url, PLAN).status_code == 403

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     from relay import MemoryStore, Snapshot
 
+pytestmark = pytest.mark.usefixtures("store")
+
 USAGE = UsageCount(
     input_tokens=11, output_tokens=3, cached_input_tokens=2, reasoning_tokens=1, source="provider"
 )

@@ -309,7 +309,7 @@ TYPED = '  Two lines\nof <text> & "more"\n'
 async def test_a_send_while_redis_is_away_loses_nothing_and_writes_nothing(
     ann: Browser, chat: Chat, store: MemoryStore, where: str
 ) -> None:
-    store.faults.fail("ping")
+    store.faults.fail("reserve")
     path = "/chats/new" if where == "home" else f"/chats/{chat.pk}/send"
     page = await ann.post(path, text=TYPED, model="other", key="k")
     assert page.status == 503
@@ -326,7 +326,7 @@ async def test_a_send_while_redis_is_away_loses_nothing_and_writes_nothing(
 async def test_a_chat_whose_first_message_was_not_taken_is_not_listed(
     ann: Browser, store: MemoryStore
 ) -> None:
-    store.faults.fail("ping")
+    store.faults.fail("reserve")
     page = await ann.post("/chats/new", text="hi")
     assert "Your chats will be listed here." in page.text
 

@@ -67,12 +67,13 @@ class Scribe:
         assert isinstance(answer, Reply), answer
         self.seq = answer.seq
 
-    async def end(self, end: End | None = None) -> None:
+    async def end(self, end: End | None = None, *, usage: ev.UsageCount | None = None) -> None:
         assert self.lease is not None
         event = ended(
             end or End.finished("stop"),
             epoch=self.lease.epoch,
             text_sha256=text_sha256(self.text),
+            usage=usage,
             at=now_rfc3339(),
         )
         data = ev.encode_event(event, self.seq + 1)

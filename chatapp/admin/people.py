@@ -1,0 +1,98 @@
+"""People and their plans: the two things here that are edited. Each change leaves an audit entry.
+
+What is saved counts from the next request on: a plan is read with its person every time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.contrib import admin
+from django.contrib.auth.admin import UserAdmin
+from django.core.exceptions import ValidationError
+
+from chatapp import audit, catalog
+from chatapp.models import Plan, User
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+    from django.http import HttpRequest
+
+
+# Django's own page of a person, to which a plan is added.
+STOCK_FIELDSETS: Any = getattr(UserAdmin, "fieldsets")  # noqa: B009 - generic, says mypy
+
+
+class PlanForm(forms.ModelForm[Plan]):
+    class Meta:
+        model = Plan
+        fields = "__all__"  # noqa: DJ007 - an operator sets all there is
+        help_texts = {
+            "max_generations": "0 = no limit",
+            "max_output_tokens_per_day": "0 = no limit",
+            "model_names": "Names, separated by spaces, commas or lines. Empty: all models.",
+            "input_price_per_mtok": "Instead of the models file's. Empty: that one.",
+            "output_price_per_mtok": "Instead of the models file's. Empty: that one.",
+        }
+        widgets = {"model_names": forms.Textarea(attrs={"rows": 3})}
+
+    def clean_model_names(self) -> str:
+        names: str = self.cleaned_data["model_names"]
+        unknown = Plan(model_names=names).allowed - set(catalog.models())
+        if unknown:
+            listed = ", ".join(catalog.models()) or "none"
+            raise ValidationError(
+                f"There is no model {', '.join(sorted(unknown))}. Models: {listed}."
+            )
+        return names
+
+
+@admin.register(Plan)
+class PlanAdmin(admin.ModelAdmin[Plan]):
+    form = PlanForm
+    list_display = ("name", "max_generations", "max_output_tokens_per_day", "model_names")
+    search_fields = ("name",)
+
+    def save_model(self, request: HttpRequest, obj: Plan, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        if form.changed_data or not change:
+            changed = {name: _plain(form.cleaned_data[name]) for name in form.changed_data}
+            audit.plan_changed(obj.name, actor=_actor(request), change=changed)
+
+    def delete_model(self, request: HttpRequest, obj: Plan) -> None:
+        audit.plan_changed(obj.name, actor=_actor(request), change={"removed": True})
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Plan]) -> None:
+        for plan in queryset:
+            audit.plan_changed(plan.name, actor=_actor(request), change={"removed": True})
+        super().delete_queryset(request, queryset)
+
+
+@admin.register(User)
+class PersonAdmin(UserAdmin[User]):
+    list_display = ("username", "email", "plan", "is_staff", "is_active", "last_login")
+    list_filter = ("plan", "is_staff", "is_superuser", "is_active")
+    list_select_related = ("plan",)
+    fieldsets = (*STOCK_FIELDSETS, ("Plan", {"fields": ("plan",)}))
+
+    def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
+        before = User.objects.get(pk=obj.pk).plan if change else None
+        super().save_model(request, obj, form, change)
+        if before != obj.plan:
+            audit.plan_given(
+                obj.username,
+                actor=_actor(request),
+                before=before.name if before else "",
+                after=obj.plan.name if obj.plan else "",
+            )
+
+
+def _actor(request: HttpRequest) -> str:
+    return request.user.get_username()
+
+
+def _plain(value: Any) -> str | int | None:
+    """As JSON has it."""
+    return value if value is None or isinstance(value, int) else str(value)
