@@ -20,7 +20,7 @@ from chatapp.api.shapes import Accepted, ResponseIn, to_disconnect
 from chatapp.models import Response
 from chatapp.services import Question
 from chatapp.streams import wants_events
-from relay import StopReason
+from relay import Status, StopReason
 
 if TYPE_CHECKING:
     from chatapp.auth import Principal
@@ -125,10 +125,11 @@ def idempotency_key(request: HttpRequest) -> str | None:
 
 
 def accepted(response: Response, **extra: object) -> HttpResponse:
+    """How it was taken, in the same words to every repeat; how it stands, its snapshot says."""
     url = f"{_responses_url()}/{response.pk}"
     body = {
         "id": response.pk,
-        "status": response.status,
+        "status": Status.QUEUED,
         "events_url": f"{url}/events",
         "cancel_url": f"{url}/cancel",
         **extra,
