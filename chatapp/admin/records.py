@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from asgiref.sync import async_to_sync
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path, reverse
@@ -104,9 +105,10 @@ class ResponseAdmin(ReadOnly, admin.ModelAdmin[Response]):
         ]
 
     def stop_one(self, request: HttpRequest, response_id: str) -> HttpResponse:
+        if not self.has_stop_permission(request):
+            raise PermissionDenied
         row = get_object_or_404(Response, pk=response_id)
-        if self.has_stop_permission(request):
-            _stop(request, [row])
+        _stop(request, [row])
         return HttpResponseRedirect(page_of(row.pk))
 
     def render_change_form(
