@@ -28,7 +28,7 @@ from django.utils import timezone
 
 from chatapp.asgi import _routes
 from chatapp.auth import make_key
-from chatapp.models import ApiKey, AuditEvent, Chat, Response, User
+from chatapp.models import ApiKey, AuditEvent, Chat, Plan, Response, User
 from chatapp.services.settling import submit
 from relay import new_response_id
 from tests.chatapp.conftest import make_row
@@ -166,7 +166,7 @@ TABLE: Final[dict[str, Rule]] = {
     "admin/chatapp/user/<id>/password/": Rule(admin, {"*": 200}),
 }
 READ_ONLY: Final = ("chatapp/response", "chatapp/auditevent", "chatapp/chat", "chatapp/apikey")
-EDITED: Final = ("chatapp/user", "auth/group", "account/emailaddress")
+EDITED: Final = ("chatapp/user", "chatapp/plan", "auth/group", "account/emailaddress")
 for _model in (*READ_ONLY, *EDITED):
     _read_only = _model in READ_ONLY
     _one = f"admin/{_model}/<path:object_id>"
@@ -260,6 +260,7 @@ class Things:
             "user": other.pk,
             "apikey": ApiKey.objects.filter(user=other).earliest("pk").pk,
             "auditevent": audited.pk,
+            "plan": Plan.objects.get_or_create(name="p")[0].pk,
             "group": Group.objects.get_or_create(name="g")[0].pk,
             "emailaddress": EmailAddress.objects.get_or_create(user=other, email="b@x.example")[
                 0
