@@ -172,14 +172,16 @@ for _model in (*READ_ONLY, *EDITED):
     _one = f"admin/{_model}/<path:object_id>"
     # A person with keys cannot be deleted: keys cannot.
     _delete = {"*": 403} if _read_only else {"*": 200, "POST": 403 if "user" in _model else 302}
-    TABLE |= {
-        f"admin/{_model}/": Rule(admin, {"*": 200}),
-        f"admin/{_model}/add/": Rule(admin, {"*": 403 if _read_only else 200}),
-        f"{_one}/": Rule(any_staff, {"*": 302}),
-        f"{_one}/change/": Rule(admin, {"*": 200, "POST": 403} if _read_only else {"*": 200}),
-        f"{_one}/history/": Rule(admin, {"*": 200}),
-        f"{_one}/delete/": Rule(admin, _delete),
-    }
+    TABLE.update(
+        {
+            f"admin/{_model}/": Rule(admin, {"*": 200}),
+            f"admin/{_model}/add/": Rule(admin, {"*": 403 if _read_only else 200}),
+            f"{_one}/": Rule(any_staff, {"*": 302}),
+            f"{_one}/change/": Rule(admin, {"*": 200, "POST": 403} if _read_only else {"*": 200}),
+            f"{_one}/history/": Rule(admin, {"*": 200}),
+            f"{_one}/delete/": Rule(admin, _delete),
+        }
+    )
 
 ASGI: Final = {
     r"^api/responses/(?P<response_id>[^/]+)/events$": "api/responses/<response_id>/events",
@@ -305,8 +307,8 @@ def lines_of(route: str, found: dict[str, list[int]]) -> list[str]:
     for method, statuses in found.items():
         same.setdefault(tuple(statuses), []).append(method)
     rows = [f"/{route}"]
-    for statuses, methods in same.items():
-        cells = (str(n).ljust(len(c)) for n, c in zip(statuses, CALLERS, strict=True))
+    for cells_of, methods in same.items():
+        cells = (str(n).ljust(len(c)) for n, c in zip(cells_of, CALLERS, strict=True))
         rows.append(f"    {','.join(methods):<36}{'  '.join(cells)}")
     return rows
 
