@@ -135,6 +135,12 @@ class ResponseQuerySet(models.QuerySet["Response"]):
         """Ended lately with events that no viewer was known to have received then."""
         return self.ended_since(moment).filter(delivered_seq__lt=F("fold_seq"))
 
+    def unjudged_between(self, since: datetime, until: datetime) -> Self:
+        """Ended then, and nobody has counted yet what was generated for nobody."""
+        return self.ended_since(since).filter(
+            ended_at__lt=until, zombie_tokens=None, erased_at=None
+        )
+
 
 class Response(models.Model):
     """The record of one answer. Once final it wins over any log (PROTOCOL 8).
@@ -185,6 +191,9 @@ class Response(models.Model):
     """By the prices of `answered_by` at its end, in their currency; null where it is unknown."""
     delivered_seq = models.PositiveIntegerField(default=0)
     """Highest event known to have been handed to a viewer's socket."""
+    zombie_tokens = models.PositiveIntegerField(null=True, blank=True)
+    """Output tokens of events that no viewer's socket was handed until a moment after the end; null
+    before that is judged, and where nobody could tell."""
     worker = models.CharField(max_length=100, blank=True)
 
     created_at = models.DateTimeField()

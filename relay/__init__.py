@@ -54,6 +54,7 @@ from relay.store import (
     new_response_id,
     quota_day,
     shard_of,
+    written_around,
 )
 from relay.supervisor import Supervisor
 from relay.upstream import Circuits, CircuitState, CircuitStatus, Upstream
@@ -133,4 +134,5 @@ __all__ = [
     "text_sha256",
     "usage_at_end",
     "wait_ended",
+    "written_around",
 ]

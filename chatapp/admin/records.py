@@ -45,7 +45,7 @@ class ResponseAdmin(ReadOnly, admin.ModelAdmin[Response]):
 
     list_display = (
         *("id", "user", "model", "answered_by", "status", "reason", "created_at"),
-        *("output_tokens", "cost"),
+        *("output_tokens", "for_nobody", "cost"),
     )
     list_filter = ("status", "reason", "model", "answered_by", "created_at")
     search_fields = ("id", "user__username", "model", "answered_by", "status", "reason")
@@ -62,13 +62,13 @@ class ResponseAdmin(ReadOnly, admin.ModelAdmin[Response]):
         ("created_at", "started_at", "first_token_at", "ended_at", "erased_at"),
         ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens"),
         ("usage_source", "counted_output_tokens", "difference", "cost"),
-        ("fold_seq", "delivered_seq"),
+        ("fold_seq", "delivered_seq", "for_nobody"),
         ("cancel_after_s", "leave_after_s"),
         ("stop_requested_at", "stop_by", "stop_reason"),
         ("retry_of", "idempotency_key", "metadata"),
         "trail",
     )
-    readonly_fields = ("answer", "asked", "difference", "trail")
+    readonly_fields = ("answer", "asked", "difference", "for_nobody", "trail")
 
     @admin.display(description="Answer")
     def answer(self, row: Response) -> str:
@@ -84,6 +84,10 @@ class ResponseAdmin(ReadOnly, admin.ModelAdmin[Response]):
     @admin.display(description="Output tokens that only the provider counted", empty_value="-")
     def difference(self, row: Response) -> int | None:
         return row.uncounted_output_tokens
+
+    @admin.display(description="Zombie tokens", ordering="zombie_tokens", empty_value="-")
+    def for_nobody(self, row: Response) -> int | None:
+        return row.zombie_tokens
 
     @admin.display(description="Audit")
     def trail(self, row: Response) -> str:

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from django.utils import timezone
 
 from chatapp import catalog, runtime
 from chatapp.finalize import Records, database_errors
-from chatapp.middleware.threads import on_database_thread, transact
+from chatapp.middleware.threads import on_database_thread
 from chatapp.models import Response
-from chatapp.services import ends
+from chatapp.services import delivery, ends
 from chatapp.services.diagnosis import Repair, Row, Sightings, diagnose
 from chatapp.services.settling import record, submit
 from chatapp.services.stopping import send, wish
@@ -31,9 +29,6 @@ logger = logging.getLogger(__name__)
 
 BATCH: Final = 500
 """Rows per sweep, oldest first; of more that are running, the young ones wait for their turn."""
-DELIVERED_FOR: Final = timedelta(minutes=2)
-"""How long after its end a response's viewers may still move `delivered_seq`."""
-DELIVERED_BATCH: Final = 50
 
 
 class Sweep:
@@ -59,7 +54,8 @@ class Sweep:
         for repair, response_ids in todo.items():
             for pk in response_ids:
                 await _apart(_REPAIRS[repair], pk)
-        await _note_delivered()
+        await delivery.note_delivered()
+        await delivery.judge()
 
 
 async def _apart(repair: Callable[[str], Awaitable[None]], pk: str) -> None:
@@ -142,27 +138,6 @@ def _mark_started(response_ids: Sequence[str]) -> None:
         rows = Response.objects.filter(pk__in=response_ids, status=Status.QUEUED)
         with database_errors():
             rows.update(status=Status.IN_PROGRESS)
-
-
-async def _note_delivered() -> None:
-    rows = await _underdelivered()
-    seqs = await asyncio.gather(*(runtime.store().delivered(pk) for pk, _ in rows))
-    more = [(pk, seq) for (pk, before), seq in zip(rows, seqs, strict=True) if seq > before]
-    if more:
-        with database_errors():
-            await transact(partial(_write_delivered, more))
-
-
-def _write_delivered(seqs: Sequence[tuple[str, int]]) -> None:
-    for pk, seq in seqs:
-        Response.objects.filter(pk=pk, delivered_seq__lt=seq).update(delivered_seq=seq)
-
-
-@on_database_thread
-def _underdelivered() -> list[tuple[str, int]]:
-    rows = Response.objects.underdelivered_since(timezone.now() - DELIVERED_FOR)
-    with database_errors():
-        return list(rows.values_list("pk", "delivered_seq")[:DELIVERED_BATCH])
 
 
 @on_database_thread

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relay.store.folding import fold_log
+from relay.store.folding import fold_log, written_around
 from relay.store.keys import is_response_id, new_response_id, shard_of
 from relay.store.memory import MemoryStore
 from relay.store.protocol import (
@@ -68,4 +68,5 @@ __all__ = [
     "new_response_id",
     "quota_day",
     "shard_of",
+    "written_around",
 ]

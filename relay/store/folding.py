@@ -32,3 +32,24 @@ async def fold_log(store: Store, response_id: str) -> tuple[Snapshot, int] | Non
                 seq, epoch = seq + len(page.events), page.epochs[-1]
             if seq >= page.tail.seq:
                 return folder.snapshot(), epoch
+
+
+async def written_around(store: Store, response_id: str, seq: int) -> tuple[int, int] | None:
+    """Characters of the deltas up to event `seq`, and after it, of a log that has ended.
+
+    None: no log.
+    """
+    before = after = at = 0
+    while True:
+        page = await store.read(response_id, after=at)
+        if page is None:
+            return None
+        for data in page.events:
+            at += 1
+            size = len(getattr(decode_event(data), "delta", ""))
+            if at <= seq:
+                before += size
+            else:
+                after += size
+        if not page.events:
+            return before, after

@@ -173,6 +173,47 @@ async def test_what_viewers_received_after_the_end_is_noted(
     assert (row.fold_seq, row.delivered_seq) == (4, 4)
 
 
+async def delivery(row: Response) -> tuple[int, int | None]:
+    await row.arefresh_from_db()
+    return row.delivered_seq, row.zombie_tokens
+
+
+async def test_what_nobody_was_handed_is_counted_once_the_sockets_have_told(
+    row: Response, store: MemoryStore
+) -> None:
+    """PROTOCOL 8.5"""
+    await submit(row)
+    scribe = await scribe_of(store, row.pk)
+    await scribe.say("they read it. ")
+    await scribe.say("x" * 42)
+    await scribe.end(usage=UsageCount(output_tokens=20, source="provider"))
+    await Records().finalize(await conclude(store, row.pk))
+    await store.attend(row.pk, "a/b")
+    await store.beat([(row.pk, "a/b", 3)])
+    await Sweep()()
+    assert await delivery(row) == (3, None), "a socket may tell more yet"
+    await Response.objects.aupdate(ended_at=timezone.now() - timedelta(seconds=31))
+    await Sweep()()
+    assert await delivery(row) == (3, 15)  # 42 of 56 characters
+    await store.beat([(row.pk, "a/b", 5)])  # who comes back later changes nothing about that
+    await Sweep()()
+    assert await delivery(row) == (5, 15)
+
+
+async def test_what_was_delivered_whole_has_no_zombies(row: Response, store: MemoryStore) -> None:
+    await submit(row)
+    scribe = await scribe_of(store, row.pk)
+    await scribe.say("all")
+    await scribe.end(usage=UsageCount(output_tokens=20, source="provider"))
+    await store.attend(row.pk, "a/b")
+    await store.beat([(row.pk, "a/b", 4)])
+    await Records().finalize(await conclude(store, row.pk))
+    await Response.objects.aupdate(ended_at=timezone.now() - timedelta(seconds=31))
+    await Sweep()()
+    await row.arefresh_from_db()
+    assert row.zombie_tokens == 0
+
+
 async def test_one_row_that_cannot_be_repaired_does_not_keep_the_others_from_it(
     user: User, store: MemoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
