@@ -4,15 +4,14 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('chatapp', '0003_plans'),
+        ("chatapp", "0003_plans"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='response',
-            name='zombie_tokens',
+            model_name="response",
+            name="zombie_tokens",
             field=models.PositiveIntegerField(blank=True, null=True),
         ),
     ]
