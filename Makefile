@@ -9,13 +9,14 @@ COMPILE := pip compile --universal --python-version 3.11 --generate-hashes --no-
            --custom-compile-command "make lock" --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format pytest js fuzz bench lock clean
+.PHONY: help setup run test lint format pytest js fuzz chaos bench lock clean
 
 help:
 	@echo "make run      start everything: page, API, worker, Valkey, a small language model"
 	@echo "make test     every check and test;  make lint | js | pytest run one part"
 	@echo "make format   rewrite the sources in house style"
 	@echo "make fuzz     two minutes of odd input for every parser"
+	@echo "make chaos    break real processes for five minutes (SEED=1 MINUTES=5 DB=sqlite or postgres)"
 	@echo "make bench    measure, print the table, write JSON"
 	@echo "make lock     renew requirements.txt and requirements-model.txt"
 	@echo "make clean    remove .venv and caches (keeps .data)"
@@ -68,6 +69,10 @@ pytest: setup
 # The tests without the time: tests/relay/fuzz/test_fuzz.py.
 fuzz: setup
 	FUZZ_S=120 $(BIN)/python -m pytest tests/relay/fuzz $(ARGS)
+
+# tests/process/chaos: prints a table; everything below its line must be 0, else the status is 1.
+chaos: setup
+	$(BIN)/python -m tests.process.chaos --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5) --db $(or $(DB),sqlite) $(ARGS)
 
 bench: setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash tests/bench/run.sh $(ARGS)

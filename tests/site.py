@@ -19,6 +19,7 @@ from typing import Any, Self
 
 import httpx
 
+from chatapp.management.child import die_with
 from tests.valkey import PrivateValkey
 from tests.waiting import wait_until
 
@@ -55,7 +56,13 @@ class Proc:
         self._log = log
         with log.open("ab") as out:
             self.popen = subprocess.Popen(
-                argv, cwd=ROOT, env=dict(env), stdout=out, stderr=out, start_new_session=True
+                argv,
+                cwd=ROOT,
+                env=dict(env),
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+                preexec_fn=die_with(os.getpid()),  # a killed test run leaves no process behind
             )
 
     def __repr__(self) -> str:

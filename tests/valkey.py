@@ -73,6 +73,11 @@ class PrivateValkey:
             self._process.wait()
             self._process = None
 
+    def forget(self) -> None:
+        """Kill it and lose its file: the next start comes back empty."""
+        self.kill()
+        shutil.rmtree(self._folder / "appendonlydir", ignore_errors=True)
+
     def pause(self) -> None:
         """Stop answering without closing a connection (SIGSTOP)."""
         assert self._process is not None

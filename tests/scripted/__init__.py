@@ -10,8 +10,9 @@ In tests, scripts say step by step what an answer does, and gates stand where ot
 
 `python -m tests.scripted --port N` runs it as a process; then the last user message chooses:
 `say:40`, `say:200 every:20` (ms between words), `slow-first:300`, `stall:after:10`, `cut:after:10`
-(the body ends without an end marker), `reset:after:10`, `fail:429`, `hang` (not one byte). Any
-other text is said back, word by word. `GET /stats` lists the requests and what became of them.
+(the body ends without an end marker), `reset:after:10`, `fail:429`, `hang` (not one byte). With
+` as:r1` at its end the words are `r1.1.1 r1.1.2 …`: tag, attempt, number. Any other text is said
+back, word by word. `GET /stats` lists the requests and what became of them.
 """
 
 from __future__ import annotations

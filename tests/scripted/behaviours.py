@@ -13,7 +13,7 @@ WORD_MS = 20
 """Between the words of an answer that no script describes: a person's reading speed, roughly."""
 
 _ASKED = re.compile(
-    r"(say|slow-first|stall:after|cut:after|reset:after|fail):(\d+)(?: every:(\d+))?"
+    r"(say|slow-first|stall:after|cut:after|reset:after|fail):(\d+)(?: every:(\d+))?(?: as:(\w+))?"
 )
 
 
@@ -27,21 +27,24 @@ def last_user_text(body: Mapping[str, Any]) -> str:
     return ""
 
 
-def behaviour(text: str) -> list[Step]:
-    """The script that a message asks for, see the head of the package."""
-    asked = re.fullmatch(r"(say|slow-first|stall:after|cut:after|reset:after|fail):(\d+)"
-                         r"(?: every:(\d+))?", text)  # fmt: skip
+def behaviour(text: str, attempt: int = 1) -> list[Step]:
+    """The script that a message asks for, see the head of the package.
+
+    `attempt`: how often the same was asked by now; a tagged answer says it with every word.
+    """
+    asked = _ASKED.fullmatch(text)
     if text == "hang":
         return [Hang()]
     if asked is None:
         return [*_words(f"You said: {text}".split(" "), WORD_MS), Done()]
-    name, n, every_ms = asked[1], int(asked[2]), int(asked[3] or 0)
-    words = _words([f"word{i}" for i in range(1, n + 1)], every_ms)
+    name, n, every_ms, tag = asked[1], int(asked[2]), int(asked[3] or 0), asked[4]
+    word = f"{tag}.{attempt}." if tag else "word"
+    words = _words([f"{word}{i}" for i in range(1, n + 1)], every_ms)
     match name:
         case "say":
             return [*words, Done()]
         case "slow-first":
-            return [Head(), Pause(n), Say("Late, but here."), Done()]
+            return [Head(), Pause(n), Say(f"{word}1" if tag else "Late, but here."), Done()]
         case "stall:after":
             return [*words, Hang()]
         case "cut:after":

@@ -44,6 +44,8 @@ class Request:
     """Requests with the same number came over the same connection."""
     at_s: float = field(default_factory=time.monotonic)
     deltas: int = 0
+    last_delta_unix_s: float | None = None
+    """time.time, to compare with what other processes noted."""
     state: str = "open"
     """`open`, `done` (answered to the script's end) or `closed` (the client went before)."""
     closed_at_s: float | None = None
@@ -86,6 +88,7 @@ class Play:
             case Say(text):
                 await self._body(self._speech.say(text).encode())
                 self._request.deltas += 1
+                self._request.last_delta_unix_s = time.time()
             case Send(data):
                 await self._event(data)
             case Raw(data):

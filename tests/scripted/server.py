@@ -110,7 +110,8 @@ class ScriptedUpstream:
         asked = json.loads(body)
         request = Request(path, headers, asked, last_user_text(asked), connection)
         self.requests.append(request)
-        scripts = self.scripts.get(request.text) or [behaviour(request.text)]
+        attempt = sum(1 for other in self.requests if other.text == request.text)
+        scripts = self.scripts.get(request.text) or [behaviour(request.text, attempt)]
         steps = scripts.pop(0) if len(scripts) > 1 else scripts[0]
         play = asyncio.ensure_future(Play(self._gates, request, writer).run(steps))
         watch = asyncio.ensure_future(_gone(reader))
@@ -138,6 +139,7 @@ class ScriptedUpstream:
                 "bytes_after_close": r.bytes_after_close,
                 "age_s": round(time.monotonic() - r.at_s, 3),
                 "closed_after_s": None if r.closed_at_s is None else r.closed_at_s - r.at_s,
+                "last_delta_unix_s": r.last_delta_unix_s,
             }
             for r in self.requests
         ]

@@ -1,0 +1,307 @@
+"""What is broken: web processes, workers, Valkey behind a proxy, a database, a provider."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self
+
+import httpx
+import psutil
+import redis.asyncio as redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from relay.store import keys
+from tests.process.chaos.database import Database, Postgres, Sqlite
+from tests.process.chaos.ledger import MODELS
+from tests.process.chaos.proxy import Proxy
+from tests.site import ROOT, Proc, free_port
+from tests.valkey import PrivateValkey
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from types import TracebackType
+
+LEASE_S = 3.0
+TOTAL_S = 60.0
+SETTINGS: Mapping[str, str] = {
+    "RELAY_LEASE_S": str(LEASE_S),
+    "RELAY_RENEW_S": "0.75",
+    "RELAY_TAKE_OVER_S": "0.5",
+    "RELAY_CHECK_S": "1",
+    "RELAY_SWEEP_S": "1",
+    "RELAY_HEARTBEAT_S": "2",
+    "RELAY_READ_S": "4",
+    "RELAY_FIRST_BYTE_S": "5",
+    "RELAY_CONNECT_S": "2",
+    "RELAY_TOTAL_S": str(TOTAL_S),
+    "RELAY_DRAIN_S": "1",
+    "RELAY_UPSTREAM_RETRIES": "1",
+    "RELAY_MAX_GENERATIONS_PER_USER": "0",
+    "MAX_STREAMS_PER_USER": "0",
+}
+LOOKS = "chaos"
+READY_S = 40.0
+
+
+class Slot:
+    """A place for a process that is killed and started again at the same address."""
+
+    def __init__(self, name: str, argv: list[str], env: Mapping[str, str], log: Path) -> None:
+        self.name, self._argv, self._env, self.log = name, argv, env, log
+        self.proc: Proc | None = None
+        self._log_bytes = 0
+
+    @property
+    def pid(self) -> int:
+        return self.proc.popen.pid if self.proc else 0
+
+    def start(self) -> None:
+        if self.proc is None or not self.proc.alive:
+            self._log_bytes = self.log.stat().st_size if self.log.exists() else 0
+            self.proc = Proc(self.name, [sys.executable, *self._argv], self._env, self.log)
+
+    async def speaks(self) -> None:
+        """Return when it has said something: then it hears signals, too. Bounded."""
+        with suppress(AssertionError):
+            begun = lambda: self.log.stat().st_size > self._log_bytes  # noqa: E731
+            await wait_until(begun, f"{self.name} to say something", timeout=READY_S)
+
+    def send(self, sig: signal.Signals) -> None:
+        if self.proc is not None:
+            self.proc.send(sig)
+
+    def kill(self) -> None:
+        if self.proc is not None:
+            self.proc.kill()
+
+    async def left(self, within_s: float) -> int | None:
+        """Its exit status; None if it is still there."""
+        proc = self.proc
+        assert proc is not None
+        with suppress(AssertionError):
+            await wait_until(lambda: not proc.alive, f"{self.name} to leave", timeout=within_s)
+        return proc.popen.poll()
+
+
+class Ground:
+    """`async with Ground(folder, webs=2, workers=2, seed=7) as ground:`; all is killed at the end.
+
+    The last of several web processes runs under Daphne.
+    """
+
+    def __init__(
+        self, folder: Path, *, webs: int, workers: int, seed: int, postgres: bool = False
+    ) -> None:
+        self.folder = folder
+        self.valkey = PrivateValkey(persist=True)
+        self.proxy = Proxy(self.valkey.port, seed)
+        self.database: Database = Postgres(folder) if postgres else Sqlite(folder)
+        self.direct: Any = redis.Redis(
+            port=self.valkey.port,
+            decode_responses=True,
+            client_name=LOOKS,
+            socket_timeout=5,
+            retry=Retry(NoBackoff(), 0),
+        )
+        """Past the proxy: for looking and for breaking. Untyped: redis-py says `str or bytes`."""
+        self.key = ""
+        self.peak_bytes = 0
+        provider_port = free_port()
+        self.provider_url = f"http://127.0.0.1:{provider_port}"
+        (folder / "models.toml").write_text(
+            "".join(
+                f'[models.{name}]\ndialect = "openai-chat"\n'
+                f'base_url = "{self.provider_url}/v1"\nupstream_model = "{name}"\n'
+                for name in MODELS
+            )
+        )
+        self._env = {
+            "PATH": os.environ.get("PATH", ""),
+            "HOME": str(folder),
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONPATH": str(ROOT),
+            "DEBUG": "1",
+            "SECRET_KEY": "only for tests",
+            "ALLOWED_HOSTS": "127.0.0.1",
+            "DATABASE_URL": self.database.url,
+            "REDIS_URL": f"redis://127.0.0.1:{self.proxy.port}/0",
+            "RELAY_MODELS": str(folder / "models.toml"),
+            **SETTINGS,
+        }
+        argv = ["-m", "tests.scripted", "--port", str(provider_port)]
+        self.provider = self._slot("provider", argv)
+        self.workers = [
+            self._slot(f"worker{n}", ["manage.py", "relay_worker"]) for n in range(workers)
+        ]
+        self.webs: list[Slot] = []
+        self.urls: list[str] = []
+        for n in range(webs):
+            port = free_port()
+            self.urls.append(f"http://127.0.0.1:{port}")
+            self.webs.append(self._slot(f"web{n}", _web(port, daphne=0 < n == webs - 1)))
+
+    @property
+    def slots(self) -> list[Slot]:
+        return [self.provider, *self.workers, *self.webs]
+
+    async def __aenter__(self) -> Self:
+        try:
+            self.valkey.start()
+            await self.proxy.__aenter__()
+            self.database.start()
+            self.manage("manage.py", "migrate", "--verbosity", "0")
+            self.key = self.manage("manage.py", "create_api_key", "me", "--create-user").strip()
+            self.start_all()
+            await self.until_ready()
+        except BaseException:
+            await self._close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._close()
+
+    async def _close(self) -> None:
+        for slot in self.slots:
+            slot.kill()
+        await self.proxy.__aexit__(None, None, None)
+        await self.direct.aclose()
+        self.valkey.close()
+        self.database.close()
+
+    def _slot(self, name: str, argv: list[str]) -> Slot:
+        return Slot(name, argv, self._env, self.folder / f"{name}.log")
+
+    def start_all(self) -> None:
+        for slot in self.slots:
+            slot.start()
+
+    async def heal(self) -> None:
+        """Everything runs and nothing is in its way."""
+        self.proxy.heal()
+        for slot in self.slots:
+            slot.send(signal.SIGCONT)
+        await self.database.heal()
+        with suppress(RedisError):
+            await self.direct.config_set("maxmemory", 0)
+            await self.direct.client_unpause()
+        self.start_all()
+        await self.until_ready()
+
+    async def until_ready(self) -> None:
+        async with httpx.AsyncClient() as client:
+            for url in self.urls:
+
+                async def ready(url: str = url) -> bool:
+                    with suppress(httpx.HTTPError):
+                        return (await client.get(f"{url}/readyz", timeout=5)).status_code == 200
+                    return False
+
+                await wait_until(ready, f"{url} to be ready", timeout=READY_S)
+
+    def manage(self, *argv: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *argv],
+            cwd=ROOT,
+            env=self._env,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(argv)}:\n{done.stdout}\n{done.stderr}")
+        return done.stdout
+
+    def records(self) -> dict[str, Any]:
+        """All rows that the checker needs, whatever the database."""
+        rows: dict[str, Any] = json.loads(self.manage("-m", "tests.process.chaos.dump"))
+        return rows
+
+    async def provider_requests(self) -> list[dict[str, Any]]:
+        async with httpx.AsyncClient() as client:
+            body: Any = (await client.get(f"{self.provider_url}/stats", timeout=10)).json()
+            requests: list[dict[str, Any]] = body["requests"]
+            return requests
+
+    async def get(self, url: str) -> Any:
+        async with httpx.AsyncClient(headers={"Authorization": f"Bearer {self.key}"}) as client:
+            reply = await client.get(url, timeout=20)
+            return reply.json()
+
+    async def until_quiet(self, timeout_s: float) -> None:
+        """No jobs, no open requests at the provider; or the time is up, and the checker says so."""
+
+        async def quiet() -> bool:
+            open_now = [r for r in await self.provider_requests() if r["state"] == "open"]
+            channels = await self.direct.execute_command("PUBSUB", "CHANNELS", "*:ch:*")
+            return not (open_now or channels or await self.direct.xlen(keys.jobs(0)))
+
+        with suppress(AssertionError):
+            await wait_until(quiet, "the end of all work", timeout=timeout_s)
+
+    async def held_by(self, pid: int) -> list[str]:
+        """Answers in the hands of a worker process, as the job stream tells."""
+        with suppress(RedisError, TimeoutError):
+            async with asyncio.timeout(0.5):  # it may be away or paused; the fault does not wait
+                return await self._held_by(pid)
+        return []
+
+    async def _held_by(self, pid: int) -> list[str]:
+        jobs = keys.jobs(0)
+        pending = await self.direct.xpending_range(jobs, keys.GROUP, "-", "+", 1000)
+        mine = {entry["message_id"] for entry in pending if f":{pid}:" in entry["consumer"]}
+        return [job["r"] for entry, job in await self.direct.xrange(jobs) if entry in mine]
+
+    def redis_clients_due(self) -> dict[str, int]:
+        """What a healthy installation keeps: a subscription and two lanes (scripts, reads) for
+        each process, and a blocking read for each worker."""
+        processes = len(self.webs) + len(self.workers)
+        return {"pubsub": processes, "blocked": len(self.workers), "other": 2 * processes}
+
+    async def redis_clients(self) -> dict[str, list[str]]:
+        """Open connections of all processes, by what they are for; each by its age and last use."""
+        kinds: dict[str, list[str]] = {"pubsub": [], "blocked": [], "other": []}
+        for client in await self.direct.client_list():
+            if client["name"] != LOOKS:
+                blocked = "b" in client["flags"]
+                kind = "pubsub" if client["sub"] != "0" else "blocked" if blocked else "other"
+                told = f"{client['cmd']}, {client['age']} s old, idle for {client['idle']} s"
+                kinds[kind].append(told)
+        return kinds
+
+    def memory_bytes(self) -> int:
+        """Of everything together."""
+        total = 0
+        for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                total += process.memory_info().rss
+        return total
+
+    async def watch_memory(self) -> None:
+        """Run until cancelled; the peak is in `peak_bytes`."""
+        while True:
+            self.peak_bytes = max(self.peak_bytes, self.memory_bytes())
+            await asyncio.sleep(1)
+
+
+def _web(port: int, *, daphne: bool) -> list[str]:
+    if daphne:
+        return ["-m", "daphne", "-b", "127.0.0.1", "-p", str(port), "chatapp.asgi:application"]
+    argv = ["-m", "uvicorn", "chatapp.asgi:application", "--host", "127.0.0.1", "--port"]
+    return [*argv, str(port), "--timeout-graceful-shutdown", "5", "--no-access-log"]

@@ -1,0 +1,123 @@
+"""A minute and a half of `make chaos`, and the parts of it that could be wrong themselves."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from relay.fold import text_sha256
+from relay.wire.sse import Frame
+from tests.process.chaos.expected import Ended, text_faults, wrong_end
+from tests.process.chaos.ledger import Asked, Happened, Script
+from tests.process.chaos.run import ENABLED, Plan, run
+from tests.process.chaos.schedule import FAULTS, Kind, Step, schedule
+from tests.process.chaos.stream import Dechunker
+from tests.process.chaos.watch import Watch
+
+SEED = 2
+FAULTS_S = 45.0
+
+
+@pytest.mark.process
+@pytest.mark.chaos
+@pytest.mark.timeout(300)
+async def test_nothing_is_lost_repeated_or_stuck_whatever_breaks() -> None:
+    outcome = await run(Plan(seed=SEED, faults_s=FAULTS_S))
+    print(outcome.report)
+    assert outcome.clean, outcome.report
+
+
+def test_a_seed_is_a_schedule_and_soon_has_every_kind() -> None:
+    counts = {"worker": 2, "web": 2}
+    steps = schedule(SEED, FAULTS_S, counts, ENABLED)
+    assert steps == schedule(SEED, FAULTS_S, counts, ENABLED) != schedule(3, FAULTS_S, counts)
+    assert {step.kind for step in steps} == set(ENABLED)
+
+
+def test_no_two_faults_touch_the_same_thing_at_once() -> None:
+    for seed in range(50):
+        steps = schedule(seed, 300, {"worker": 2, "web": 2})
+        by_target: dict[tuple[str, int], list[Step]] = {}
+        for step in steps:
+            by_target.setdefault((FAULTS[step.kind].on, step.target), []).append(step)
+        for following in by_target.values():
+            for before, after in itertools.pairwise(following):
+                assert after.at_s >= before.at_s + before.lasts_s
+
+
+def frame(seq: int, kind: str = "text.delta", **data: Any) -> Frame:
+    if kind == "text.delta":
+        data.setdefault("delta", f"{seq} ")
+    if kind == "ended":
+        data.setdefault("epoch", 5)
+        data.setdefault("text_sha256", text_sha256("".join(f"{n} " for n in range(1, seq))))
+    event = {"type": kind, "seq": seq, **data}
+    return Frame(data=json.dumps(event), event=kind, id=str(seq))
+
+
+def fed(*frames: Frame) -> list[str]:
+    watch = Watch("v")
+    for each in frames:
+        watch.feed(each)
+    return [column for column, _ in watch.faults]
+
+
+def test_a_viewer_notices_everything_that_must_not_happen() -> None:
+    one, two, three, end = frame(1), frame(2), frame(3), frame(4, "ended")
+    snapshot = frame(4, "snapshot", epoch=5, text="1 2 3 ", status="completed")
+    assert fed(one, two, three, end) == []
+    assert fed(one, snapshot, end) == []
+    assert fed(one, three)[:1] == ["lost"]
+    assert fed(one, two, two) == ["repeated"]
+    assert fed(one, three, two) == ["lost", "reordered"]
+    assert fed(one, two, three, end, frame(5)) == ["after end"]
+    assert fed(one, two, three, end, end) == ["second ends"]
+    assert fed(one, two, three, frame(4, "ended", text_sha256="0")) == ["lost"]
+
+
+ASKED = Asked("r1", Script("say", 4), None)
+END = Ended("completed", None, "r1.1.1 r1.1.2 r1.1.3 r1.1.4", 1, 100.0, 110.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        (END.text, []),
+        ("r1.1.1 r1.1.2 r1.1.3", ["lost"]),
+        ("r1.1.1 r1.1.3 r1.1.4 r1.1.5", ["lost"]),
+        ("r1.1.1 r1.1.2 r1.1.2 r1.1.3", ["repeated"]),
+        ("r1.1.2 r1.1.1 r1.1.3 r1.1.4", ["reordered"]),
+        ("r1.1.1 r1.1.2 r1.2.3 r1.2.4", ["repeated"]),
+        ("r1.1.1 r1.1.2 r2.1.3 r1.1.4", ["reordered"]),
+    ],
+)
+def test_a_text_is_judged_by_the_words_of_its_script(text: str, columns: list[str]) -> None:
+    found = text_faults(ASKED, replace(END, text=text), {1: 4, 2: 4})
+    assert [column for column, _ in found] == columns
+
+
+def test_an_answer_has_no_more_words_than_were_sent() -> None:
+    assert text_faults(ASKED, END, {1: 3}) != []
+
+
+def test_an_end_needs_a_cause() -> None:
+    killed = Happened(Step(5, Kind.WORKER_KILL, 0, 1.0), 104.0, 105.0)
+    long_ago = replace(killed, start_s=1.0, end_s=2.0)
+    lost = replace(END, status="interrupted", reason="worker_lost")
+    assert wrong_end(ASKED, END, [], 60) is None
+    assert wrong_end(ASKED, lost, [killed], 60) is None
+    assert wrong_end(ASKED, lost, [long_ago], 60) is not None
+    assert wrong_end(ASKED, replace(END, status="cancelled", reason="user"), [killed], 60)
+
+
+def test_chunks_may_be_cut_anywhere() -> None:
+    wire = b"5\r\nhello\r\n1\r\n \r\n6\r\nworld\n\r\n0\r\n\r\n"
+    for size in range(1, len(wire) + 1):
+        chunked = Dechunker()
+        parts = [wire[at : at + size] for at in range(0, len(wire), size)]
+        assert b"".join(chunked.feed(part) for part in parts) == b"hello world\n"
+        assert chunked.ended
