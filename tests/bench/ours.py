@@ -148,7 +148,12 @@ class Site:
             raise RuntimeError(f"manage.py {arguments[0]} failed:\n{done.stdout}{done.stderr}")
         return done.stdout
 
-    def web_argv(self, port):
+    def web_argv(self, port, server="uvicorn"):
+        if server == "daphne":
+            return [
+                *(str(PYTHON), "-m", "daphne", "-b", "127.0.0.1", "-p", str(port)),
+                *("--verbosity", "0", "chatapp.asgi:application"),
+            ]
         return [
             *(str(PYTHON), "-m", "uvicorn", "chatapp.asgi:application", "--app-dir", str(ROOT)),
             *(
@@ -215,11 +220,11 @@ class Ground:
     def __exit__(self, *_):
         self.close()
 
-    def web(self, *, embedded=True, address_space_gb=None):
+    def web(self, *, embedded=True, address_space_gb=None, server="uvicorn"):
         """Start one web process; returns (port, pid) once it is ready to stream."""
         port = free_port()
         proc = self.spawn(
-            self.site.web_argv(port),
+            self.site.web_argv(port, server),
             f"web-{len(self.procs)}",
             env=self.site.web_environment(embedded=embedded),
             address_space_gb=address_space_gb,
