@@ -9,11 +9,11 @@ COMPILE := pip compile --universal --python-version 3.11 --generate-hashes --no-
            --custom-compile-command "make lock" --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format pytest js fuzz chaos bench lock clean
+.PHONY: help setup run test lint format pytest postgres js fuzz chaos bench lock clean
 
 help:
 	@echo "make run      start everything: page, API, worker, Valkey, a small language model"
-	@echo "make test     every check and test;  make lint | js | pytest run one part"
+	@echo "make test     every check and test;  make lint | js | postgres | pytest run one part"
 	@echo "make format   rewrite the sources in house style"
 	@echo "make fuzz     two minutes of odd input for every parser"
 	@echo "make chaos    break real processes for five minutes (SEED=1 MINUTES=5 DB=sqlite or postgres)"
@@ -46,6 +46,7 @@ run: setup
 test: setup
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory js
+	@$(MAKE) --no-print-directory postgres ARGS=-q
 	@$(MAKE) --no-print-directory pytest
 
 lint: setup
@@ -65,6 +66,11 @@ js: setup
 # `make pytest ARGS="-m engine"` runs a part.
 pytest: setup
 	$(BIN)/python -m pytest $(ARGS)
+
+# The site's tests once more, on PostgreSQL. Threads that tests leave behind close no connection.
+postgres: setup
+	$(BIN)/python -m tests.postgres $(BIN)/python -m pytest tests/chatapp --reuse-db \
+	  -W "ignore::pytest.PytestUnraisableExceptionWarning" $(ARGS)
 
 # The tests without the time: tests/relay/fuzz/test_fuzz.py.
 fuzz: setup

@@ -9,11 +9,12 @@ from pathlib import Path
 from chatapp.settings import *  # noqa: F403
 from chatapp.settings import DATABASES
 
-# A file, not memory: async tests reach the database from several threads, and two test runs in one
-# checkout must not share one.
-DATABASES["default"]["TEST"] = {
-    "NAME": str(Path(tempfile.gettempdir()) / f"unbroken-test-{os.getpid()}.sqlite3")
-}
+if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+    # A file, not memory: async tests reach the database from several threads, and two test runs in
+    # one checkout must not share one.
+    DATABASES["default"]["TEST"] = {
+        "NAME": str(Path(tempfile.gettempdir()) / f"unbroken-test-{os.getpid()}.sqlite3")
+    }
 
 # The real hasher takes 0.2 s on purpose; tests log in hundreds of times.
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

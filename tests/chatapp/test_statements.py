@@ -42,9 +42,9 @@ def test_an_update_converts_values_and_keys_as_the_fields_do(user: User) -> None
         for title in ("tea", "milk")
     ]
     later = AT.replace(year=2027)
-    assert update(Chat, {"id": chats[0].pk}, {"updated_at": later, "title": "50% \0 'tea'"}) == 1
+    assert update(Chat, {"id": chats[0].pk}, {"updated_at": later, "title": "50% é 'tea'"}) == 1
     found = {chat.pk: chat for chat in Chat.objects.all()}
-    assert (found[chats[0].pk].updated_at, found[chats[0].pk].title) == (later, "50% \0 'tea'")
+    assert (found[chats[0].pk].updated_at, found[chats[0].pk].title) == (later, "50% é 'tea'")
     assert (found[chats[1].pk].updated_at, found[chats[1].pk].title) == (AT, "milk")
 
 
