@@ -23,6 +23,7 @@ from relay.dialects.openai_chat_chunk import (
     usage_counts,
 )
 from relay.dialects.provider_errors import error_in
+from relay.dialects.tool_arguments import arguments_in
 from relay.dialects.usage_snapshot import UsageSnapshot, count_of
 from relay.errors import ErrorKind
 from relay.events import (
@@ -130,10 +131,10 @@ class Answer(AnswerTexts):
             function = function if isinstance(function, dict) else {}
             name, arguments = function.get("name"), function.get("arguments")
             events += self.tools.feed(
-                index if isinstance(index, int) else None,
+                index if isinstance(index, (int, float, str)) and index != "" else None,
                 call_id if isinstance(call_id, str) else "",
                 name if isinstance(name, str) else "",
-                arguments if isinstance(arguments, (str, dict)) else None,
+                arguments_in(arguments),
             )
             if extra := entry.get("extra_content"):  # Gemini wants its thought signature back
                 at = self.tools.last_index()

@@ -121,15 +121,14 @@ class OpenAIResponsesDecoder(StreamDecoder):
             else:
                 self._usual(usual, events)
                 return
-        if frame.event not in _KNOWN_EVENTS and not frame.field:
-            return
+        # By the type in the data, as OpenAI's own clients; an event's name may be anything.
         value = self.json_of(frame, _KNOWN_EVENTS)
         if not isinstance(value, dict):
             return
         if _HALF.search(frame.data):
             self._answer.expect_halves()
         kind = value.get("type") or frame.event
-        if kind == "error" or value.get("error"):
+        if kind == "error" or (value.get("error") and frame.event in _KNOWN_EVENTS):
             self.error_object(value)
         elif isinstance(kind, str) and (kind in _TEXTS or kind in _HANDLERS or kind in _SIGNS):
             self._seen = True
@@ -140,7 +139,8 @@ class OpenAIResponsesDecoder(StreamDecoder):
 
     def _usual(self, usual: UsualText | UsualSummary | UsualArguments, events: list[Event]) -> None:
         self._seen = True
-        index, answer = usual.output_index, self._answer
+        answer = self._answer
+        index = answer.place_of(usual.output_index)
         if usual.item_id:
             answer.name_item(usual.item_id, index)
         if isinstance(usual, UsualText):
@@ -186,9 +186,11 @@ class OpenAIResponsesDecoder(StreamDecoder):
             self._answer.whole_arguments(self._answer.index_of(value), text, events)
 
     def _item_added(self, value: dict[str, Any], events: list[Event]) -> None:
+        self._answer.make_room(value, done=False)
         self._answer.item(self._answer.index_of(value), value.get("item"), events, done=False)
 
     def _item_done(self, value: dict[str, Any], events: list[Event]) -> None:
+        self._answer.make_room(value, done=True)
         self._answer.item(self._answer.index_of(value), value.get("item"), events, done=True)
 
     def _end(self, value: dict[str, Any], events: list[Event]) -> None:
@@ -196,11 +198,12 @@ class OpenAIResponsesDecoder(StreamDecoder):
         response = value.get("response")
         response = response if isinstance(response, dict) else {}
         self._usage.take(usage_counts(response.get("usage")))
-        self._answer.final_output(response.get("output"), events)
         said = {str(value.get("type")).rpartition(".")[2], str(response.get("status"))}
+        failed = bool(response.get("error") or said & {"failed", "cancelled"})
+        self._answer.final_output(response.get("output"), events, failed=failed)
         details = response.get("incomplete_details")
         reason = finish_reason(details.get("reason") if isinstance(details, dict) else None)
-        if response.get("error") or said & {"failed", "cancelled"}:
+        if failed:
             failure = response.get("error") or {"type": "server_error"}
             self.fail_with(error_in(failure, secret=self.secret))
         elif isinstance(reason, ErrorKind):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from relay.dialects.answer_texts import AnswerTexts, TextKind
+from relay.dialects.tool_arguments import arguments_in
 from relay.events import Event, PartMeta, ReasoningDelta, RefusalDelta, TextDelta
 from relay.wire.surrogates import sanitized
 
@@ -52,20 +53,48 @@ class Answer(AnswerTexts):
         self._signed: set[str] = set()
         self._places: dict[str, int] = {}
         """Output indexes of items, for events that name only the id."""
+        self._done: set[int] = set()
+        """Items that are complete."""
+        self._moved: dict[int, int] = {}
+        """Output indexes that were used again, and where the item that has one now is."""
+        self._moves = 0
 
     def index_of(self, event: dict[str, Any]) -> int:
         """The output index that an event is about."""
         index, item = event.get("output_index"), event.get("item")
         item_id = item.get("id") if isinstance(item, dict) else event.get("item_id")
         if isinstance(index, int) and 0 <= index < UNNUMBERED:
+            index = self.place_of(index)
             if isinstance(item_id, str):
                 self.name_item(item_id, index)
             return index
         return self._places.setdefault(str(item_id), UNNUMBERED + len(self._places))
 
+    def place_of(self, output_index: int) -> int:
+        """Where the item with this output index is."""
+        return self._moved.get(output_index, output_index)
+
     def name_item(self, item_id: str, index: int) -> None:
         """Later events may name the item by its id alone."""
         self._places.setdefault(item_id, index)
+
+    def make_room(self, event: dict[str, Any], *, done: bool) -> None:
+        """Some servers number every item 0: what begins where another item is gets a new place.
+
+        Not told by the ids of items: one gateway makes up a new one for every event.
+        """
+        index, item = event.get("output_index"), event.get("item")
+        if not (isinstance(index, int) and isinstance(item, dict)):
+            return
+        place = self.place_of(index)
+        known = self._call_ids.get(place)
+        is_other_call = item.get("type") == "function_call" and known not in (
+            None,
+            item.get("call_id"),
+        )
+        if is_other_call or (not done and place in self._done):
+            self._moves += 1
+            self._moved[index] = UNNUMBERED * 3 + self._moves
 
     def say(self, place: Place, kind: TextKind, text: str, events: list[Event]) -> None:
         """A delta of text."""
@@ -110,6 +139,8 @@ class Answer(AnswerTexts):
         """An item as it begins, or `done`: complete."""
         if not isinstance(item, dict):
             return
+        if done:
+            self._done.add(index)
         if item.get("type") == "function_call":
             self._call(index, item, events, done=done)
         elif item.get("type") in ("message", "reasoning") and done:
@@ -119,12 +150,17 @@ class Answer(AnswerTexts):
                     self.part(index, at, part, events)
             self._sign(index, item, events)
 
-    def final_output(self, items: object, events: list[Event]) -> None:
-        """The final response: what it holds beyond what was streamed."""
+    def final_output(self, items: object, events: list[Event], *, failed: bool) -> None:
+        """The final response: what it holds beyond what was streamed.
+
+        One that `failed` closes no calls (rule 7).
+        """
         streamed = {_ITEM_OF.get(what) for _, _, what in self._shown}
         begun = {place[0] for place in self._shown}
         for index, item in enumerate(items if isinstance(items, list) else ()):
             kind = item.get("type") if isinstance(item, dict) else None
+            if kind == "function_call" and failed:
+                continue
             if kind == "function_call":
                 known = item.get("call_id") in self._call_ids.values()
                 if self._call_ids.get(index) == item.get("call_id"):
@@ -136,7 +172,8 @@ class Answer(AnswerTexts):
                 self.item(index, item, events, done=True)
 
     def _call(self, index: int, item: dict[str, Any], events: list[Event], *, done: bool) -> None:
-        call_id, name, text = item.get("call_id"), item.get("name"), item.get("arguments")
+        call_id, name = item.get("call_id"), item.get("name")
+        text = arguments_in(item.get("arguments"))
         self.output = True
         self._call_ids[index] = call_id
         events += self.tools.feed(

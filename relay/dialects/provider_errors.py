@@ -42,9 +42,12 @@ _WORDS: Final[Mapping[ErrorKind, str]] = {
     _K.INVALID_REQUEST: "invalid_request invalid_request_error bad_request bad_request_error"
     " invalid_argument invalid_parameter invalid_parameter_error validation_error"
     " unprocessable_entity unprocessable_entity_error request_too_large unsupported_parameter"
-    " unsupported_value not_supported_error",
+    " unsupported_value not_supported_error invalid_prompt invalid_image invalid_image_format"
+    " invalid_image_url invalid_base64_image image_too_large image_too_small image_parse_error"
+    " image_file_too_large unsupported_image_media_type failed_to_download_image",
     _K.NOT_FOUND: "not_found not_found_error model_not_found",
     _K.CONTENT_FILTER: "content_filter content_filter_error content_policy_violation"
+    " image_content_policy_violation"
     " responsible_ai_policy_violation data_inspection_failed",
 }
 
@@ -71,7 +74,7 @@ _STATUS: Final[Mapping[int, ErrorKind]] = {
     529: _K.OVERLOADED,
 }
 
-_CONTEXT: Final = re.compile(r"(?i)context\W{0,3}(size|length|window)|prompt is too long")
+_CONTEXT: Final = re.compile(r"(?i)context[\W_]{0,3}(size|length|window|limit)|prompt is too long")
 # Long enough not to hide words: "Bearer authentication failed", "token: expired".
 _SECRET: Final = re.compile(
     r"(?i:\b(?:bearer|basic)\s+)[^\s\"',;]{16,}"
@@ -122,9 +125,10 @@ def error_in(
 ) -> UpstreamError:
     """The failure that an `error` member, or a whole error object, describes.
 
-    `payload` may be an object or a bare string; anything else leaves only `http_status` to go by.
+    `payload` may be an object, or a bare string or number, which then is code and message; anything
+    else leaves only `http_status` to go by.
     """
-    fields: Mapping[str, Any] = payload if isinstance(payload, dict) else {}
+    fields: Mapping[str, Any] = payload if isinstance(payload, dict) else {"code": payload}
     message = payload if isinstance(payload, str) else _message(fields)
     kind = _kind(fields, http_status)
     if kind is _K.INVALID_REQUEST and _CONTEXT.search(message):
@@ -184,8 +188,8 @@ def _plain_text(body: bytes) -> str:
 def _integer(value: object) -> int | None:
     if isinstance(value, bool):
         return None
-    if isinstance(value, int):
-        return value
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return int(value)
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 6:
         return int(value)
     return None

@@ -41,6 +41,7 @@ class TokenDecoder(StreamDecoder):
         self._texts = AnswerTexts()
         self._texts.expect_halves()
         self._done = False
+        self._in_one_piece = False
         self._reason: FinishReason | None = None
 
     @abstractmethod
@@ -92,11 +93,16 @@ class TokenDecoder(StreamDecoder):
 
     @property
     def whole(self) -> bool:
-        return self._reason is not None or (self._done and (self._texts.output or self.count > 0))
+        # `[DONE]` ends the stream, but only the engine's own word ends an answer (rule 4).
+        return self._reason is not None or (self._in_one_piece and self._answered)
 
     @property
     def said_nothing(self) -> bool:
-        return self._done or not self.seen
+        return not self.seen or (self._done and not self._answered)
+
+    @property
+    def _answered(self) -> bool:
+        return self._texts.output or self.count > 0
 
     def frame(self, frame: Frame, events: list[Event]) -> None:
         if frame.data.strip() == "[DONE]" and not frame.field:
@@ -115,7 +121,7 @@ class TokenDecoder(StreamDecoder):
         if not self.is_answer(value):
             return False
         self.answer(value, events)
-        self._done = True
+        self._done = self._in_one_piece = self.seen = True
         return True
 
     def close(self) -> Iterator[Event]:

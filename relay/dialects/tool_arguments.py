@@ -51,6 +51,16 @@ def parse_arguments(raw: str) -> dict[str, Any]:
         raise BadArguments("too_deep") from error
 
 
+def arguments_in(value: object) -> str | dict[str, Any] | None:
+    """Arguments as a provider's JSON holds them: text, or an object in its place (rule 6).
+
+    Another value is told as its text, which then is found to be no object.
+    """
+    if value is None or isinstance(value, (str, dict)):
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
 def _constant(name: str) -> NoReturn:
     raise BadArguments("invalid")
 

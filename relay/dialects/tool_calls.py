@@ -22,6 +22,9 @@ from relay.events import (
 )
 from relay.wire.surrogates import SurrogateJoiner, joined, sanitized
 
+CallIndex = int | float | str
+"""A provider's index is a name, whatever its type; 1.0 is 1."""
+
 MAX_CALLS: Final = 1000
 """Of one answer. A call that nobody has named yet is seen by no other limit, and costs ten times
 the bytes that make it; what comes after this many is added to the last one, which spoils it."""
@@ -38,7 +41,6 @@ class _Call:
     """Arguments that came as an object instead of text."""
     shown: int = 0
     """How many fragments have left as deltas."""
-    started: bool = False
     closed: bool = False
     halves: SurrogateJoiner = field(default_factory=SurrogateJoiner)
 
@@ -52,20 +54,26 @@ class ToolCallAssembler:
     def __init__(self, new_id_prefix: str) -> None:
         self._new_id_prefix = new_id_prefix
         self._calls: list[_Call] = []
-        self._by_index: dict[int, _Call] = {}
+        self._by_index: dict[CallIndex, _Call] = {}
         self._by_id: dict[str, _Call] = {}
+        self._announced = 0
+        """How many calls have been; always the first ones."""
 
     def __bool__(self) -> bool:
         """Whether there was any call."""
         return bool(self._calls)
 
     def feed(
-        self, index: int | None, call_id: str, name: str, arguments: str | dict[str, Any] | None
+        self,
+        index: CallIndex | None,
+        call_id: str,
+        name: str,
+        arguments: str | dict[str, Any] | None,
     ) -> list[Event]:
         """One fragment; an empty `call_id` or `name` is one that was not given."""
         if index is not None and type(arguments) is str and not (call_id or name):
             call = self._by_index.get(index)
-            if call is not None and call.started and not call.closed:
+            if call is not None and call.index < self._announced and not call.closed:
                 # Nearly every fragment: more of a call that is shown already.
                 self._last = call
                 return self._more(call, arguments)
@@ -75,12 +83,17 @@ class ToolCallAssembler:
         text = call.halves.feed(arguments)
         if not text:
             return []
+        call.whole = None
         call.fragments.append(text)
         call.shown += 1
         return [ToolCallDelta(index=call.index, delta=text)]
 
     def _feed(
-        self, index: int | None, call_id: str, name: str, arguments: str | dict[str, Any] | None
+        self,
+        index: CallIndex | None,
+        call_id: str,
+        name: str,
+        arguments: str | dict[str, Any] | None,
     ) -> Iterator[Event]:
         call_id, name = joined(call_id), joined(name)
         call = self._find(index, call_id, name)
@@ -92,14 +105,18 @@ class ToolCallAssembler:
         if name and name != call.name:
             call.name += name
         if isinstance(arguments, dict):
-            call.whole = {joined(key): sanitized(value) for key, value in arguments.items()}
-            call.fragments.append(json.dumps(call.whole, ensure_ascii=False))
+            # An empty one says nothing yet: the arguments may follow as text.
+            if arguments:
+                call.whole = {joined(key): sanitized(value) for key, value in arguments.items()}
+                call.fragments.append(json.dumps(call.whole, ensure_ascii=False))
         elif arguments:
             text = call.halves.feed(arguments)
             if text:
+                call.whole = None  # nor is an object whole that text goes on from
                 call.fragments.append(text)
-        # Names may be cut in two, so a call is announced no sooner than its arguments begin.
-        if call.name and len(call.fragments) > call.shown:
+        # Names may be cut in two, so a call is announced no sooner than its arguments begin, or
+        # those of one that appeared after it: a reader takes their order from the announcements.
+        if len(call.fragments) > call.shown and self._all_named_up_to(call):
             yield from self._show(call)
 
     def last_index(self) -> int:
@@ -109,7 +126,7 @@ class ToolCallAssembler:
     def call_id(self, index: int) -> str:
         return self._id_of(self._calls[index])
 
-    def close_one(self, index: int, whole: dict[str, Any] | None = None) -> Iterator[Event]:
+    def close_one(self, index: CallIndex, whole: dict[str, Any] | None = None) -> Iterator[Event]:
         """The wire says that the call with this index of the provider's is complete.
 
         `whole` are arguments that came at another place, for a call that got no fragments.
@@ -151,7 +168,7 @@ class ToolCallAssembler:
     # -- which call a fragment belongs to ---------------------------------------------------------
     _last: _Call
 
-    def _find(self, index: int | None, call_id: str, name: str) -> _Call:
+    def _find(self, index: CallIndex | None, call_id: str, name: str) -> _Call:
         call: _Call | None
         if index is not None:
             call = self._by_index.get(index)
@@ -176,10 +193,13 @@ class ToolCallAssembler:
         return call
 
     # -- events -----------------------------------------------------------------------------------
+    def _all_named_up_to(self, call: _Call) -> bool:
+        return all(earlier.name for earlier in self._calls[self._announced : call.index + 1])
+
     def _show(self, call: _Call) -> Iterator[Event]:
-        if not call.started:
-            call.started = True
-            yield ToolCallStarted(index=call.index, call_id=self._id_of(call), name=call.name)
+        for new in self._calls[self._announced : call.index + 1]:
+            self._announced += 1
+            yield ToolCallStarted(index=new.index, call_id=self._id_of(new), name=new.name)
         for fragment in call.fragments[call.shown :]:
             yield ToolCallDelta(index=call.index, delta=fragment)
         call.shown = len(call.fragments)

@@ -49,7 +49,7 @@ class _Wrong(Exception):
 
 _WHITE: Final = re.compile(r"[ \t\n\r]*+")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
-_NUMBER_TAIL: Final = re.compile(r"\.|[eE][+-]?")
+_NUMBER_BEGUN: Final = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.|(?:\.[0-9]++)?[eE][+-]?)")
 _NUMBER_GOES_WRONG: Final = re.compile(r"[0-9.eE]")
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+')
 _ESCAPE_BEGUN: Final = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
@@ -219,7 +219,7 @@ class _Reader:
             self._cut = True
             return False
         end = match.end()
-        if _NUMBER_TAIL.fullmatch(text, end):
+        if _NUMBER_BEGUN.fullmatch(text, self._at):
             self._cut = True
             self._at = len(text)
         elif _NUMBER_GOES_WRONG.match(text, end):

@@ -1,4 +1,4 @@
-"""The upstream-stream corpus: what a case is, and what it takes to agree with it."""
+"""The upstream-stream corpora: what a case is, and what it takes to agree with it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,12 @@ NAMES = {
 
 def load(*dialects: str) -> list[dict[str, Any]]:
     """The cases of these dialects, by our names; without names all."""
-    files = sorted((Path(__file__).parents[2] / "fixtures" / "corpus" / "cases").glob("*.json"))
+    fixtures = Path(__file__).parents[2] / "fixtures"
+    files = [
+        path
+        for corpus in ("corpus", "corpus_more")
+        for path in sorted((fixtures / corpus / "cases").glob("*.json"))
+    ]
     cases = [json.loads(path.read_text()) for path in files]
     found = [case for case in cases if not dialects or NAMES[case["dialect"]] in dialects]
     assert found, dialects

@@ -198,9 +198,9 @@ def test_done_without_anything_is_an_empty_answer() -> None:
         assert kind(heard(decoder(dialect), "[DONE]")[1]) is ErrorKind.EMPTY_RESPONSE
 
 
-def test_done_after_ids_is_an_end() -> None:
+def test_done_ends_the_stream_but_only_a_finish_reason_the_answer() -> None:
     snapshot, finish = heard(decoder("vllm-tokens"), vllm([1]), "[DONE]", vllm([2]))
-    assert (snapshot.text, finish.error, finish.finish_reason) == ("one", None, None)
+    assert (snapshot.text, kind(finish)) == ("one", ErrorKind.TRUNCATED)
 
 
 def test_a_whole_answer_in_ids_is_read_like_a_stream() -> None:

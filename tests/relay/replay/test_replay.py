@@ -19,7 +19,11 @@ from relay.replay.__main__ import main
 from tests.relay.replay.agreeing import disagreements
 
 ROOT = Path(__file__).parents[3]
-CASES = sorted((ROOT / "tests" / "fixtures" / "corpus" / "cases").glob("*.json"))
+CASES = [
+    path
+    for corpus in ("corpus", "corpus_more")
+    for path in sorted((ROOT / "tests" / "fixtures" / corpus / "cases").glob("*.json"))
+]
 BODY = (
     b'data: {"id":"c1","model":"demo","choices":[{"delta":{"content":"<think>hm</think>Hi"}}]}\n\n'
     b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
@@ -33,7 +37,7 @@ def told(capsys: Captured) -> list[dict[str, Any]]:
 
 
 def test_every_case_is_replayed_to_its_result(capsys: Captured) -> None:
-    assert len(CASES) == 197
+    assert len(CASES) == 197 + 80
     assert main([str(path) for path in CASES]) == 0
     results = told(capsys)
     cases = [json.loads(path.read_bytes()) for path in CASES]

@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 
 from relay.wire.partial_json import MAX_DEPTH, Partial, parse_partial
 
-VECTORS = json.loads(
-    (Path(__file__).parents[2] / "fixtures" / "corpus" / "json_vectors.json").read_text()
-)["vectors"]
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+VECTORS = [
+    vector
+    for corpus in ("corpus", "corpus_more")
+    for vector in json.loads((FIXTURES / corpus / "json_vectors.json").read_text())["vectors"]
+]
 
 
 def input_of(vector: dict[str, Any]) -> str | bytes:
@@ -32,7 +35,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def test_the_vectors_are_all_there() -> None:
-    assert len(VECTORS) == 89
+    assert len(VECTORS) == 89 + 110
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=[v["name"] for v in VECTORS])

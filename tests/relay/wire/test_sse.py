@@ -15,9 +15,12 @@ from hypothesis import strategies as st
 
 from relay.wire.sse import EventTooLarge, Frame, SseDecoder, encode_frame
 
-VECTORS = json.loads(
-    (Path(__file__).parents[2] / "fixtures" / "corpus" / "sse_vectors.json").read_text()
-)["vectors"]
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+VECTORS = [
+    vector
+    for corpus in ("corpus", "corpus_more")
+    for vector in json.loads((FIXTURES / corpus / "sse_vectors.json").read_text())["vectors"]
+]
 
 vector = pytest.mark.parametrize("vector", VECTORS, ids=[v["name"] for v in VECTORS])
 
