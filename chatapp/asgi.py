@@ -19,7 +19,7 @@ from django.conf import settings  # noqa: E402
 from django.core.exceptions import ImproperlyConfigured  # noqa: E402
 from django.urls import re_path  # noqa: E402
 
-from chatapp import checks, finalize, runtime, services  # noqa: E402
+from chatapp import checks, runtime, services  # noqa: E402
 from chatapp.auth import LiveCredentials  # noqa: E402
 from chatapp.middleware.admission import Admission  # noqa: E402
 from chatapp.middleware.threads import ApiHandler, DatabaseThreads, SiteHandler  # noqa: E402
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from chatapp.middleware.asgi_types import App, Receive, Scope, Send
 
-RECORDS = finalize.Records()
+RECORDS = services.records()
 
 
 class Departure:

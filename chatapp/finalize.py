@@ -13,8 +13,10 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from uuid import UUID
 
 from django.db import InterfaceError, OperationalError, connection
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from chatapp import audit, catalog, quotas
@@ -25,7 +27,7 @@ from chatapp.statements import update
 from relay import GenerationRequest, Outcome, Record, RecordUnavailable, UsageCount
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 MOST_TOKENS: Final = 2**31 - 1
 """What the columns hold. A provider that says more, or less than nothing, is not to be believed;
@@ -74,7 +76,15 @@ just_asked: Final = JustAsked()
 
 
 class Records:
-    """relay's `Records`, kept in Django's database."""
+    """relay's `Records`, kept in Django's database.
+
+    Args:
+        go_on: told the chat in which an answer has ended while messages wait. A message that it
+            does not begin is begun by the sweep.
+    """
+
+    def __init__(self, go_on: Callable[[UUID], Awaitable[None]] | None = None) -> None:
+        self._go_on = go_on
 
     async def load(self, response_id: str) -> Record:
         """Raises RecordUnavailable."""
@@ -95,9 +105,12 @@ class Records:
         Raises StoreUnavailable when the record is written and what it used is not settled yet.
         """
         with database_errors():
-            charge = await transact(partial(write, outcome))
-        if charge is not None:
-            await quotas.settle(charge)
+            written = await transact(partial(write, outcome))
+        if written is None:
+            return
+        await quotas.settle(written.charge)
+        if written.waited_for is not None and self._go_on is not None:
+            await self._go_on(written.waited_for)
 
 
 @on_database_thread
@@ -118,16 +131,20 @@ def _charge(row: Response) -> Charge:
     return Charge(row.user_id, row.pk, row.created_at, row.output_tokens or 0)
 
 
-def write(outcome: Outcome) -> Charge | None:
-    """The writes of one transaction: none when the row was final before.
+class Written(NamedTuple):
+    charge: Charge
+    """To be settled, if an earlier call did not."""
+    waited_for: UUID | None = None
+    """The chat in which messages wait for this end."""
 
-    Returns what is to be settled, by this call or by an earlier one; None for a row that is gone.
-    """
+
+def write(outcome: Outcome) -> Written | None:
+    """The writes of one transaction: none when the row was final before. None: it is gone."""
     snapshot, rid = outcome.snapshot, outcome.response_id
     running = _running(rid)
     if running is None:
         row = Response.objects.filter(pk=rid).first()
-        return _charge(row) if row is not None else None
+        return Written(_charge(row)) if row is not None else None
     columns = _columns(outcome, running)
     chat_id, erased_at = running.chat_id, running.erased_at
     if erased_at is not None:
@@ -144,7 +161,8 @@ def write(outcome: Outcome) -> Charge | None:
         snapshot=snapshot,
         worker=outcome.worker,
     )
-    return Charge(running.user_id, rid, running.created_at, columns["output_tokens"] or 0)
+    charge = Charge(running.user_id, rid, running.created_at, columns["output_tokens"] or 0)
+    return Written(charge, UUID(str(chat_id)) if running.waited_for else None)
 
 
 class _Running(NamedTuple):
@@ -158,12 +176,13 @@ class _Running(NamedTuple):
     model: str
     created_at: datetime
     erased_at: Any
+    waited_for: bool
 
 
 _WANTED: Final = (
     *("user_id", "user__username"),
     *("user__plan__input_price_per_mtok", "user__plan__output_price_per_mtok"),
-    *("chat_id", "model", "created_at", "erased_at"),
+    *("chat_id", "model", "created_at", "erased_at", "waited_for"),
 )
 
 
@@ -178,7 +197,8 @@ def _running(response_id: str) -> _Running | None:
         row = cursor.fetchone()
     if row is None:
         return None
-    user_id, username, input_price, output_price, chat_id, model, created_at, erased_at = row
+    user_id, username, input_price, output_price, chat_id, model, created_at, *rest = row
+    erased_at, waited_for = rest
     return _Running(
         user_id=user_id,
         username=username,
@@ -188,6 +208,7 @@ def _running(response_id: str) -> _Running | None:
         model=model,
         created_at=_utc(created_at),
         erased_at=erased_at,
+        waited_for=bool(waited_for),
     )
 
 
@@ -204,7 +225,8 @@ def _decimal(value: Any) -> Decimal | None:
 @cache
 def _running_statement(vendor: str) -> tuple[str, tuple[Any, ...]]:
     rows = Response.objects.running().select_for_update(of=("self",)).filter(pk=_ANY_ID)
-    return rows.values_list(*_WANTED).query.sql_with_params()
+    waiting = Response.objects.waiting().filter(chat=OuterRef("chat"))
+    return rows.annotate(waited_for=Exists(waiting)).values_list(*_WANTED).query.sql_with_params()
 
 
 def plain(text: str) -> str:

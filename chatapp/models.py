@@ -92,6 +92,13 @@ class ChatQuerySet(models.QuerySet["Chat"]):
 class Chat(models.Model):
     """One conversation of one person."""
 
+    class DoubleText(models.TextChoices):
+        """What a message does that comes while an answer is being written."""
+
+        REJECT = "reject"
+        QUEUE = "queue"
+        INTERRUPT = "interrupt"
+
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="chats", db_index=False)
     title = models.CharField(max_length=200, blank=True)
@@ -99,6 +106,9 @@ class Chat(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField()
     """When somebody last wrote in it: the order of the list."""
+    double_text = models.CharField(
+        max_length=16, choices=DoubleText.choices, default=DoubleText.REJECT
+    )
 
     objects = ChatQuerySet.as_manager()
 
@@ -121,6 +131,14 @@ class ResponseQuerySet(models.QuerySet["Response"]):
 
     def final(self) -> Self:
         return self.filter(status__in=FINAL)
+
+    def waiting(self) -> Self:
+        """Queued behind another answer of their chat: no log, and nothing reserved."""
+        return self.filter(waits=True, status=Status.QUEUED)
+
+    def begun(self) -> Self:
+        """Running, and not waiting for another answer of their chat."""
+        return self.running().filter(waits=False)
 
     def stop_wished(self) -> Self:
         return self.filter(stop_requested_at__isnull=False)
@@ -166,6 +184,8 @@ class Response(models.Model):
 
     status = models.CharField(max_length=16, choices=STATUSES, default=str(Status.QUEUED))
     reason = models.CharField(max_length=32, blank=True)
+    waits = models.BooleanField(default=False)
+    """For the end of another answer of its chat. Kept by one that ended while it waited."""
     stop_requested_at = models.DateTimeField(null=True, blank=True)
     stop_by = models.CharField(max_length=150, blank=True)
     """User name of who wished the stop; empty for nobody in particular."""
@@ -192,8 +212,7 @@ class Response(models.Model):
     delivered_seq = models.PositiveIntegerField(default=0)
     """Highest event known to have been handed to a viewer's socket."""
     zombie_tokens = models.PositiveIntegerField(null=True, blank=True)
-    """Output tokens of events that no viewer's socket was handed until a moment after the end; null
-    before that is judged, and where nobody could tell."""
+    """Output tokens of events that no viewer was handed; null until that is judged."""
     worker = models.CharField(max_length=100, blank=True)
 
     created_at = models.DateTimeField()
@@ -217,7 +236,7 @@ class Response(models.Model):
             # Two tabs that send at once meet here.
             models.UniqueConstraint(
                 fields=("chat",),
-                condition=Q(status__in=RUNNING),
+                condition=Q(status__in=RUNNING, waits=False),
                 name="response_one_running_in_chat",
             ),
             models.CheckConstraint(
@@ -234,6 +253,11 @@ class Response(models.Model):
             models.Index(fields=("model", "-created_at"), name="response_by_model"),
             models.Index(fields=("-created_at",), name="response_by_date"),
             models.Index(fields=("ended_at",), name="response_by_end"),
+            models.Index(
+                fields=("chat",),
+                condition=Q(waits=True, status=str(Status.QUEUED)),
+                name="response_waiting",
+            ),
         )
 
     def __str__(self) -> str:
@@ -273,7 +297,7 @@ class Message(models.Model):
     role = models.CharField(max_length=16, choices=Role.choices)
     text = models.TextField(blank=True)
     position = models.PositiveIntegerField()
-    """1, 2, 3 … within the chat."""
+    """1, 2, 3 …"""
     response = models.OneToOneField(
         Response, on_delete=models.SET_NULL, null=True, blank=True, related_name="message"
     )
@@ -322,7 +346,7 @@ class ApiKey(models.Model):
 
 
 class AppendOnly(Exception):
-    """Audit entries are written once and never changed or removed."""
+    """Audit entries are never changed or removed."""
 
 
 class AuditQuerySet(models.QuerySet["AuditEvent"]):
@@ -337,10 +361,9 @@ class AuditQuerySet(models.QuerySet["AuditEvent"]):
 
 
 class AuditEvent(models.Model):
-    """Who did what to which response, without its content.
+    """Who did what to which response, without its content. Names are copied: it outlives them.
 
-    Names are copied, not referenced: an entry outlives its person. A database trigger refuses
-    changes that do not come through here (migration 0001).
+    A database trigger refuses changes that do not come through here (migration 0001).
     """
 
     at = models.DateTimeField()

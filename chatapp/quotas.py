@@ -127,7 +127,7 @@ def _recorded(user_id: int, day: str) -> Refill:
     rows, models = Response.objects.filter(user_id=user_id), catalog.models()
     running = [
         (pk, _until_ms(created_at, models.get(name)), _hold(models.get(name), None))
-        for pk, created_at, name in rows.running().values_list("pk", "created_at", "model")
+        for pk, created_at, name in rows.begun().values_list("pk", "created_at", "model")
     ]
     today = rows.final().filter(created_at__gte=day_start(day), created_at__lt=day_end(day))
     ended = [(pk, tokens or 0) for pk, tokens in today.values_list("pk", "output_tokens")]

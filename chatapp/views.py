@@ -265,7 +265,7 @@ async def _chat(
 
 
 async def _shared(user: User, typed: Typed, model: str | None) -> dict[str, Any]:
-    running = Response.objects.running().filter(chat=OuterRef("pk")).values("pk")[:1]
+    running = Response.objects.begun().filter(chat=OuterRef("pk")).values("pk")[:1]
     # A chat without a title is one whose first message was never taken.
     chats = Chat.objects.visible_to(user).exclude(title="").annotate(running_id=Subquery(running))
     models = services.models_of(user)

@@ -47,7 +47,10 @@ async def list_chats(
 async def start_chat(request: HttpRequest, data: ChatIn) -> Status[Chat]:
     """A new chat; without `model`, with the default one."""
     chat = await services.start_chat(
-        user=principal(request).user, model=data.model, title=data.title or ""
+        user=principal(request).user,
+        model=data.model,
+        title=data.title or "",
+        double_text=data.double_text or Chat.DoubleText.REJECT,
     )
     return Status(201, chat)
 
@@ -61,7 +64,9 @@ async def get_chat(request: HttpRequest, chat_id: UUID) -> Chat:
 async def update_chat(request: HttpRequest, chat_id: UUID, data: ChatIn) -> Chat:
     """Rename, or choose another model for what comes next."""
     chat = await own_chat(request, chat_id)
-    return await services.update_chat(chat=chat, title=data.title, model=data.model)
+    return await services.update_chat(
+        chat=chat, title=data.title, model=data.model, double_text=data.double_text
+    )
 
 
 @router.delete("/{uuid:chat_id}", response={204: None})

@@ -103,7 +103,12 @@ class Accepted(Schema):
     cancel_url: str
 
 
+DoubleText = Literal["reject", "queue", "interrupt"]
+"""What a message does that comes while an answer of its chat is being written."""
+
+
 class ChatIn(Strict):
+    double_text: DoubleText | None = None
     title: Annotated[str, Field(max_length=10_000)] | None = None
     model: str | None = None
 
@@ -112,6 +117,7 @@ class ChatOut(Schema):
     id: UUID
     title: str
     model: str
+    double_text: str
     created_at: datetime
     updated_at: datetime
 

@@ -18,6 +18,7 @@ from chatapp.services.errors import (
     LimitReached,
     NotInPlan,
     NotRetryable,
+    QueueFull,
     Refused,
     StoreAway,
     TooLarge,
@@ -26,6 +27,7 @@ from chatapp.services.errors import (
 from chatapp.services.limits import default_model, models_of
 from chatapp.services.reading import recorded, snapshot
 from chatapp.services.repair import Sweep
+from chatapp.services.settling import records
 from chatapp.services.stopping import Stopping, cancel, leave
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "NotInPlan",
     "NotRetryable",
     "Question",
+    "QueueFull",
     "Refused",
     "Sent",
     "Stopping",
@@ -52,6 +55,7 @@ __all__ = [
     "leave",
     "models_of",
     "recorded",
+    "records",
     "retry",
     "send_message",
     "snapshot",

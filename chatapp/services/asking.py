@@ -7,14 +7,14 @@ that is away costs nobody a message; one that goes away in between is caught up 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
 import msgspec
 from django.utils import timezone
 
-from chatapp import catalog, quotas
+from chatapp import catalog, quotas, runtime
 from chatapp.finalize import database_errors
 from chatapp.models import Chat, Message, Response, User
 from chatapp.services import limits
@@ -28,7 +28,8 @@ from chatapp.services.errors import (
     Refused,
     StoreAway,
 )
-from chatapp.services.settling import free_places, settle, submit_or_leave_to_sweep
+from chatapp.services.settling import free_places, settle, start_next, submit_or_leave_to_sweep
+from chatapp.services.stopping import cancel
 from chatapp.services.writing import Draft, Written, find_repeat, response_id_of, write
 from relay import (
     Disconnect,
@@ -36,6 +37,7 @@ from relay import (
     Grant,
     RecordUnavailable,
     Reserved,
+    StopReason,
     StoreUnavailable,
     day_end,
     quota_day,
@@ -151,8 +153,12 @@ async def retry(*, response: Response, by: User) -> Response:
 
 
 async def _begin(draft: Draft) -> Written:
+    if draft.chat is not None and draft.chat.double_text == Chat.DoubleText.INTERRUPT:
+        await _supersede(draft, draft.chat)
     written = await _write(draft)
-    if not written.response.is_final:  # a repeated one may be
+    if written.response.waits and written.response.chat_id is not None:
+        await start_next(written.response.chat_id)  # perhaps what it waits for has just ended
+    elif not written.response.is_final:  # a repeated one may be
         await submit_or_leave_to_sweep(written.response)
     return written
 
@@ -164,9 +170,11 @@ async def _write(draft: Draft) -> Written:
         # Nothing may be written now, but a repeat of what was accepted before is no new wish.
         if (found := await find_repeat(draft)) is not None:
             return found
-        if isinstance(exc, LimitReached):
+        if isinstance(exc, StoreUnavailable):
+            raise StoreAway from exc
+        if draft.chat is None or not isinstance(exc, EnoughRunning):
             raise
-        raise StoreAway from exc
+        draft, grant = replace(draft, refusal=exc), Grant(Reserved.RUNNING)
     try:
         written = await _write_row(draft)
     except (Refused, RecordUnavailable) as exc:
@@ -174,7 +182,9 @@ async def _write(draft: Draft) -> Written:
         if grant.outcome is Reserved.GRANTED and not isinstance(exc, KeyReused):
             await _release(draft)
         raise
-    if written.response.pk != draft.response_id:
+    if written.response.waits and not written.repeated:
+        await _release(draft)  # it takes a place when it begins
+    elif written.response.pk != draft.response_id:
         # A retry's repeat; or a key that is free again after its day names another id.
         await _release(draft)
         if not written.repeated:
@@ -182,6 +192,23 @@ async def _write(draft: Draft) -> Written:
     elif written.repeated and written.response.is_final and grant.outcome is Reserved.GRANTED:
         await _release(draft)
     return written
+
+
+async def _supersede(draft: Draft, chat: Chat) -> None:
+    """Stop what the chat is doing; a repeat of this very message stops nothing.
+
+    One that has not ended within a stop's patience is waited for in the chat's queue. Raises
+    StoreAway before anything is stopped.
+    """
+    if draft.text is None or await find_repeat(draft) is not None:
+        return
+    try:
+        await runtime.store().ping()
+    except StoreUnavailable as exc:
+        raise StoreAway from exc
+    rows = Response.objects.running().filter(chat=chat).exclude(pk=draft.response_id)
+    for response in [row async for row in rows.order_by("-waits")]:
+        await cancel(response=response, by=draft.user, reason=StopReason.SUPERSEDED)
 
 
 async def _write_row(draft: Draft) -> Written:

@@ -17,16 +17,32 @@ from relay import StopReason
 TITLE_CHARS = 200
 
 
-async def start_chat(*, user: User, model: str | None = None, title: str = "") -> Chat:
+async def start_chat(
+    *,
+    user: User,
+    model: str | None = None,
+    title: str = "",
+    double_text: str = Chat.DoubleText.REJECT,
+) -> Chat:
     """A new, empty chat with this model, or with the default one."""
     chosen = limits.require_model(model, user)
     return await Chat.objects.acreate(
-        user=user, model=chosen.name, title=_title(title), updated_at=timezone.now()
+        user=user,
+        model=chosen.name,
+        title=_title(title),
+        double_text=double_text,
+        updated_at=timezone.now(),
     )
 
 
-async def update_chat(*, chat: Chat, title: str | None = None, model: str | None = None) -> Chat:
-    """Rename a chat, or choose another model for what comes next."""
+async def update_chat(
+    *,
+    chat: Chat,
+    title: str | None = None,
+    model: str | None = None,
+    double_text: str | None = None,
+) -> Chat:
+    """Rename a chat, choose another model, or what a message does while an answer is written."""
     if title is not None:
         chat.title = _title(title)
         if not chat.title:
@@ -35,7 +51,9 @@ async def update_chat(*, chat: Chat, title: str | None = None, model: str | None
         if model not in catalog.models():
             raise UnknownModel(model, catalog.models())
         chat.model = model
-    await chat.asave(update_fields=["title", "model"])
+    if double_text is not None:
+        chat.double_text = double_text
+    await chat.asave(update_fields=["title", "model", "double_text"])
     return chat
 
 
@@ -44,7 +62,9 @@ async def delete_chat(*, chat: Chat, by: User) -> None:
 
     The records stay, without content (law 14). Logs of ended answers are removed at once.
     """
-    for response in [row async for row in Response.objects.running().filter(chat=chat)]:
+    for response in [
+        row async for row in Response.objects.running().filter(chat=chat).order_by("-waits")
+    ]:
         await cancel(response=response, by=by, reason=StopReason.USER)
     for response_id in await _delete(chat, by.username):
         await runtime.store().retire(response_id)

@@ -57,6 +57,12 @@ def lost_log(response: Response) -> Snapshot:
     return relay.fold([asked(response), ended(WORKER_LOST, usage=usage, at=now_rfc3339())])
 
 
+def never_begun(response: Response, reason: str) -> Snapshot:
+    """Of one that was removed while it waited for its turn in its chat."""
+    end = ended(End.cancelled(reason), usage=NOTHING_USED, at=now_rfc3339())
+    return relay.fold([asked(response), end])
+
+
 def _encoded(end: End, text: str = "", usage: UsageCount = NOTHING_USED) -> bytes:
     event = ended(end, text_sha256=text_sha256(text), usage=usage, at=now_rfc3339())
     return encode_event(event, 0)

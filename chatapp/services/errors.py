@@ -8,6 +8,7 @@ Refused
 │   └── NotInPlan       names the models that this person's plan includes
 ├── Occupied        other answers would have to end first
 │   ├── ChatBusy        this chat is still answering
+│   ├── QueueFull       enough messages wait in this chat
 │   └── LimitReached    this person's plan leaves no room for one more
 │       ├── EnoughRunning   for as long as so many are running
 │       └── DayUsedUp       until others end with less than was set aside, or the day is over
@@ -90,6 +91,18 @@ class ChatBusy(Occupied):
             "This chat is still answering. Wait for the answer or stop it, then send again.",
             running,
             response_id=running[0],
+        )
+
+
+class QueueFull(Occupied):
+    status = 409
+
+    def __init__(self, running: Sequence[str], limit: int) -> None:
+        super().__init__(
+            f"{limit} messages wait in this chat already. Wait until one is answered, or remove "
+            "one, then send again.",
+            running,
+            limit=limit,
         )
 
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 from django.utils import timezone
 
 from chatapp import catalog, runtime
-from chatapp.finalize import Records, database_errors
+from chatapp.finalize import database_errors
 from chatapp.middleware.threads import on_database_thread
 from chatapp.models import Response
 from chatapp.services import delivery, ends
 from chatapp.services.diagnosis import Repair, Row, Sightings, diagnose
-from chatapp.services.settling import record, submit
+from chatapp.services.settling import end_waiting, record, records, start_next, submit
 from chatapp.services.stopping import send, wish
 from relay import Outcome, RecordUnavailable, Status, StopReason, StoreUnavailable, fold_log
 
@@ -54,6 +54,7 @@ class Sweep:
         for repair, response_ids in todo.items():
             for pk in response_ids:
                 await _apart(_REPAIRS[repair], pk)
+        await _go_on()
         await delivery.note_delivered()
         await delivery.judge()
 
@@ -72,7 +73,7 @@ async def _apart(repair: Callable[[str], Awaitable[None]], pk: str) -> None:
 def _running() -> list[Row]:
     models = catalog.models()
     columns = ("pk", "status", "created_at", "stop_requested_at", "cancel_after_s", "model")
-    rows = Response.objects.running().order_by("created_at").values_list(*columns)[:BATCH]
+    rows = Response.objects.begun().order_by("created_at").values_list(*columns)[:BATCH]
     with database_errors():
         return [
             Row(
@@ -110,7 +111,7 @@ async def _expire(pk: str) -> None:
 async def _give_up(pk: str) -> None:
     logger.error("log of %s is lost and nobody restored it", pk)
     snapshot = ends.lost_log(await _get(pk))
-    await Records().finalize(Outcome(response_id=pk, snapshot=snapshot))
+    await records().finalize(Outcome(response_id=pk, snapshot=snapshot))
 
 
 _REPAIRS: Final[dict[Repair, Callable[[str], Awaitable[None]]]] = {
@@ -120,6 +121,22 @@ _REPAIRS: Final[dict[Repair, Callable[[str], Awaitable[None]]]] = {
     Repair.GIVE_UP: _give_up,
     Repair.RECORD: record,
 }
+
+
+async def _go_on() -> None:
+    """Messages that wait: removed if that was wished, begun if their chat is free."""
+    rows = await _waiting()
+    for row in rows:
+        if row.stop_requested_at is not None:
+            await end_waiting(row, row.stop_reason)
+    for chat_id in {row.chat_id for row in rows if row.chat_id is not None}:
+        await start_next(chat_id)
+
+
+@on_database_thread
+def _waiting() -> list[Response]:
+    with database_errors():
+        return list(Response.objects.waiting().order_by("created_at")[:BATCH])
 
 
 async def _stop_abandoned(response_ids: Sequence[str]) -> None:

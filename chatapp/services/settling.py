@@ -6,14 +6,26 @@ Both are safe to repeat, by anybody, at any time.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from chatapp import catalog, quotas, runtime
-from chatapp.finalize import Records, final_among, just_asked
-from relay import GenerationRequest, LogGone, StoreUnavailable, conclude
+from chatapp.finalize import Records, database_errors, final_among, just_asked
+from chatapp.middleware.threads import on_database_thread, transact
+from chatapp.services import ends, writing
+from relay import (
+    GenerationRequest,
+    LogGone,
+    Outcome,
+    RecordUnavailable,
+    Reserved,
+    StoreUnavailable,
+    conclude,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from uuid import UUID
 
     from chatapp.models import Response
 
@@ -67,10 +79,54 @@ async def free_places(response_ids: Sequence[str]) -> bool:
     return bool(charges)
 
 
+async def start_next(chat_id: UUID) -> None:
+    """Begin what waits first in a chat, if nothing runs there and its person has a place.
+
+    Safe to repeat, by anybody: after an end, after an arrival, by the sweep. What is not begun now,
+    because a part of the server is away or the plan leaves no room, the sweep tries again.
+    """
+    try:
+        with database_errors():
+            row = await on_database_thread(writing.next_in)(chat_id)
+            if row is not None and await _place(row):
+                begun = await transact(partial(writing.begin, row.pk))
+                if begun is not None:
+                    await submit_or_leave_to_sweep(begun)
+                    return
+                await quotas.release(row.user, [row.pk])
+    except (StoreUnavailable, RecordUnavailable) as exc:
+        logger.warning("what waits in chat %s is left to the sweep: %s", chat_id, exc)
+
+
+async def _place(row: Response) -> bool:
+    model = catalog.models().get(row.model)
+    grant = await quotas.reserve(row.user, row.pk, model, None)
+    refused = {Reserved.RUNNING, Reserved.TOKENS}
+    if grant.outcome in refused and await free_places(grant.running):
+        grant = await quotas.reserve(row.user, row.pk, model, None)
+    return grant.outcome not in refused
+
+
 async def record(response_id: str) -> None:
     """Fold an ended log into its row. Raises StoreUnavailable, RecordUnavailable."""
     try:
         outcome = await conclude(runtime.store(), response_id)
     except LogGone:
         return  # retired meanwhile: the row is final
-    await Records().finalize(outcome)
+    await records().finalize(outcome)
+
+
+def records() -> Records:
+    """Records whose ends let waiting messages begin."""
+    return Records(go_on=start_next)
+
+
+async def end_waiting(response: Response, reason: str) -> None:
+    """Remove one that waits, after its stop was noted: nothing was opened, nothing was logged.
+
+    Raises RecordUnavailable, StoreUnavailable; the sweep tries again.
+    """
+    snapshot = ends.never_begun(response, reason)
+    outcome = Outcome(response_id=response.pk, snapshot=snapshot, counted_output_tokens=0)
+    await records().finalize(outcome)
+    await runtime.store().retire(response.pk)  # whoever watches it is sent to the record

@@ -17,7 +17,7 @@ from chatapp.middleware.threads import on_database_thread
 from chatapp.models import Response, User
 from chatapp.services import ends
 from chatapp.services.reading import snapshot
-from chatapp.services.settling import record, submit
+from chatapp.services.settling import end_waiting, record, submit
 from relay import Cancelled, Snapshot, StopReason, wait_ended
 
 HONEST_END_S: Final = 2.0
@@ -37,7 +37,10 @@ async def cancel(*, response: Response, by: User | None, reason: StopReason) -> 
     Raises StoreUnavailable when the flag could not be set; the wish is kept and sent again by the
     sweep.
     """
-    if await wish(response.pk, by=by.username if by else "", reason=reason):
+    row = await wish(response.pk, by=by.username if by else "", reason=reason)
+    if row is not None and row.waits:
+        await end_waiting(row, row.stop_reason or reason)
+    elif row is not None:
         await send(response, reason)
         await wait_ended(runtime.hub(), response.pk, HONEST_END_S)
     now = await snapshot(await Response.objects.aget(pk=response.pk))
@@ -45,16 +48,16 @@ async def cancel(*, response: Response, by: User | None, reason: StopReason) -> 
 
 
 @on_database_thread
-def wish(response_id: str, *, by: str, reason: StopReason) -> bool:
-    """Note that a stop is wished; the first wish is kept. False when the response is final."""
+def wish(response_id: str, *, by: str, reason: StopReason) -> Response | None:
+    """Note that a stop is wished; the first wish is kept. None when the response is final."""
     with database_errors(), transaction.atomic():
         row = Response.objects.running().select_related("user").filter(pk=response_id).first()
         if row is None:
-            return False
+            return None
         first = Response.objects.running().filter(pk=response_id, stop_requested_at=None)
         if first.update(stop_requested_at=timezone.now(), stop_by=by, stop_reason=reason):
             audit.stopped(row, actor=by, reason=reason)
-        return True
+        return row
 
 
 async def send(response: Response, reason: str) -> None:

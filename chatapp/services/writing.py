@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from django.db.models import Max
@@ -14,15 +14,20 @@ from django.utils import timezone
 from chatapp import audit, runtime
 from chatapp.finalize import database_errors, plain
 from chatapp.middleware.threads import on_database_thread, transact
-from chatapp.models import Chat, Message, Response, User
+from chatapp.models import Chat, Message, MessageQuerySet, Response, User
 from chatapp.services.ends import rfc3339
-from chatapp.services.errors import ChatBusy, KeyReused, NotRetryable
+from chatapp.services.errors import ChatBusy, EnoughRunning, KeyReused, NotRetryable, QueueFull
 from chatapp.statements import insert
 from relay import GenerationRequest, new_response_id
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 KEY_LIFE: Final = timedelta(hours=24)
 """How long an Idempotency-Key names its request (design §4)."""
 TITLE_CHARS: Final = 60
+MAX_WAITING: Final = 5
+"""Messages that wait in one chat: more than a person types ahead, less than a script piles up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +43,8 @@ class Draft:
     """What a person wrote into the chat."""
     idempotency_key: str | None = None
     metadata: str = "{}"
+    refusal: EnoughRunning | None = None
+    """Its person's limit is reached: raised unless it has to wait for its chat anyway."""
     response_id: str = field(default_factory=new_response_id)
     """The row's, unless it is a repeat, or its key is free again after its time (`write`)."""
     retry_of: Response | None = None
@@ -75,9 +82,11 @@ def write_or_find(draft: Draft) -> Written:
         return found
     if keyed is not None:  # its 24 hours are over: the key is free again
         Response.objects.filter(pk=keyed.pk).update(idempotency_key=None)
-    if draft.chat is not None:
-        _require_idle(draft.chat)
+    waits = draft.chat is not None and _must_wait(draft, draft.chat)
+    if draft.refusal is not None and not waits:
+        raise draft.refusal
     response = _row(draft, after=keyed)
+    response.waits = waits
     message = None
     if draft.chat is not None:
         message = _continue_chat(draft, draft.chat, response)
@@ -123,10 +132,15 @@ def _question_of(response: Response) -> Message | None:
     return asked.before(answer.position).order_by("-position").first()
 
 
-def _require_idle(chat: Chat) -> None:
-    here = list(Response.objects.running().filter(chat=chat).values_list("pk", flat=True))
-    if here:
-        raise ChatBusy(here)
+def _must_wait(draft: Draft, chat: Chat) -> bool:
+    """For another answer of the chat. Raises ChatBusy, QueueFull."""
+    here = list(Response.objects.running().filter(chat=chat).values_list("pk", "waits"))
+    running = [pk for pk, waits in here if not waits]
+    if here and (draft.text is None or chat.double_text == Chat.DoubleText.REJECT):
+        raise ChatBusy(running or [pk for pk, _ in here])
+    if len(here) - len(running) >= MAX_WAITING:
+        raise QueueFull(running, MAX_WAITING)
+    return bool(here)
 
 
 def _row(draft: Draft, *, after: Response | None) -> Response:
@@ -159,10 +173,15 @@ def _row(draft: Draft, *, after: Response | None) -> Response:
 
 def _conversation(draft: Draft) -> list[dict[str, Any]]:
     """The chat so far and the new text; the oldest turns are left out of one that grew too long."""
-    room = (runtime.config().max_input_bytes or 1 << 30) - len((draft.text or "").encode())
-    turns: list[dict[str, Any]] = [{"role": "user", "content": draft.text}]
-    said = Message.objects.filter(chat=draft.chat).said().order_by("-position")
-    for role, text in said.values_list("role", "text"):
+    said = Message.objects.filter(chat=draft.chat).said()
+    return _told(said, [{"role": "user", "content": draft.text}])
+
+
+def _told(said: MessageQuerySet, last: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    turns = list(last)
+    room = runtime.config().max_input_bytes or 1 << 30
+    room -= sum(len(turn["content"].encode()) for turn in last)
+    for role, text in said.order_by("-position").values_list("role", "text"):
         room -= len(text.encode())
         if room < 0:
             break
@@ -190,3 +209,34 @@ def _continue_chat(draft: Draft, chat: Chat, response: Response) -> Message | No
 def _require_last(response: Response, last: int) -> None:
     if not Message.objects.filter(response=response, position=last).exists():
         raise NotRetryable("The conversation has gone on; only its last answer can be tried again.")
+
+
+def next_in(chat_id: UUID) -> Response | None:
+    """What waits first in a chat in which nothing runs, with its person and their plan."""
+    if Response.objects.begun().filter(chat_id=chat_id).exists():
+        return None
+    rows = Response.objects.waiting().filter(chat_id=chat_id, stop_requested_at=None)
+    return rows.select_related("user__plan").order_by("message__position").first()
+
+
+def begin(response_id: str) -> Response | None:
+    """In a transaction: it waits no longer. None if it was begun or stopped meanwhile.
+
+    The conversation is what it is now, and its wall clock begins.
+    """
+    row = Response.objects.waiting().filter(pk=response_id, stop_requested_at=None).first()
+    if row is None or row.chat_id is None:
+        return None
+    if Response.objects.begun().filter(chat_id=row.chat_id).exists():
+        return None
+    now = timezone.now()
+    answer = Message.objects.get(response=row)
+    said = Message.objects.filter(chat_id=row.chat_id).said().before(answer.position)
+    request = msgspec.structs.replace(
+        GenerationRequest.from_json(row.request), created_at=rfc3339(now), messages=_told(said, [])
+    )
+    row.waits, row.created_at, row.request = False, now, request.to_json().decode()
+    columns = {"waits": False, "created_at": now, "request": row.request}
+    # A stop that was wished in between wins: whoever wished it ends the row as it waits.
+    begun = Response.objects.waiting().filter(pk=row.pk, stop_requested_at=None).update(**columns)
+    return row if begun else None

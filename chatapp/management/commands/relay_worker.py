@@ -9,7 +9,7 @@ from typing import Any
 import uvloop
 from django.core.management.base import BaseCommand
 
-from chatapp import finalize, runtime, services
+from chatapp import runtime, services
 
 
 class Command(BaseCommand):
@@ -23,7 +23,7 @@ class Command(BaseCommand):
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, asked.set)
-        runtime.start(records=finalize.Records(), make_sweep=services.Sweep, supervise=True)
+        runtime.start(records=services.records(), make_sweep=services.Sweep, supervise=True)
         self.stdout.write(f"{runtime.current().supervisor!r}")
         await asked.wait()
         self.stdout.write("Draining; what does not finish in time is handed on or interrupted.")

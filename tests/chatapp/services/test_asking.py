@@ -171,15 +171,16 @@ async def test_the_constraint_stops_what_the_look_before_missed(
     looks = 0
     from chatapp.services import writing
 
-    real = writing._require_idle
+    real = writing._must_wait
 
-    def blind_at_first(chat: Chat) -> None:
+    def blind_at_first(draft: Draft, chat: Chat) -> bool:
         nonlocal looks
         looks += 1
         if looks > 1:
-            real(chat)
+            return real(draft, chat)
+        return False
 
-    monkeypatch.setattr(writing, "_require_idle", blind_at_first)
+    monkeypatch.setattr(writing, "_must_wait", blind_at_first)
     with pytest.raises(ChatBusy):
         await services.send_message(user=user, chat=chat, text="two")
     assert await Message.objects.acount() == 2
