@@ -1,8 +1,9 @@
 """The SGLang dialect: `/generate` of a server started with `--skip-tokenizer-init`.
 
 Every event carries `output_ids`: all so far, or, from a server with `--stream-output`, the new
-ones. They are all so far when their number is `completion_tokens` (corpus rule 12). `text`, where a
-server sends it all the same, is not used.
+ones. They are all so far when their number is `completion_tokens` (corpus rule 12), and from then on
+also when the engine counts one that it does not send, as with tokens behind the end. `text`, where
+a server sends it all the same, is not used.
 
 `base_url` is the server's root.
 """
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 class SglangTokensDecoder(TokenDecoder):
     """One answer."""
 
+    _repeats = False
+    """Every event has all ids so far."""
+
     def is_answer(self, value: dict[str, Any]) -> bool:
         return "output_ids" in value or isinstance(value.get("meta_info"), dict)
 
@@ -39,7 +43,10 @@ class SglangTokensDecoder(TokenDecoder):
         ids = value.get("output_ids")
         if isinstance(ids, list):
             whole = len(ids) == count_of(meta.get("completion_tokens"))
-            self.ids(ids[self.count :] if whole else ids, events)
+            # Only a server that repeats itself can be whole after something has come.
+            self._repeats |= whole and self.count > 0
+            known = whole or (self._repeats and len(ids) >= self.count)
+            self.ids(ids[self.count :] if known else ids, events)
         elif value.get("text"):
             self.fail(
                 ErrorKind.PROTOCOL,

@@ -43,9 +43,10 @@ async def play(recording: Recording) -> Played:
     if not httpx.codes.is_success(recording.http_status):
         return Played([], End.of_upstream_error(_refusal(dialect, recording, asked)))
     events: list[Event] = []
+    reads = _reads(recording)
     call = Call(
         httpx.Response(recording.http_status),
-        _reads(recording),
+        reads,
         decoder_for(dialect, asked),
         Silence(60.0),  # nothing here takes time
         started_s=asyncio.get_running_loop().time(),
@@ -63,6 +64,9 @@ async def play(recording: Recording) -> Played:
     except UpstreamError as error:
         end = End.of_upstream_error(error)
     finally:
+        # A call that has its answer reads on to give the connection back: not into the stop, which
+        # came too late.
+        await reads.aclose()
         await call.aclose()
     return Played(events, end)
 

@@ -227,11 +227,12 @@ def sglang(ids: list[int], done: int | None, reason: object = None) -> dict[str,
     "events",
     [
         [sglang([1], 1), sglang([1, 2], 2), sglang([1, 2], 2), sglang([1, 2, 3], 3)],
+        [sglang([1], 1), sglang([1, 2], 2), sglang([1, 2, 3], 4), sglang([1, 2, 3], 5)],
         [sglang([1], 1), sglang([2], 2), sglang([], 2), sglang([3], 3)],
         [sglang([1, 2], 2), sglang([3], 3)],
         [sglang([1], None), sglang([2, 3], None)],
     ],
-    ids=["all so far", "the new ones", "two at first", "nothing to tell by"],
+    ids=["all so far", "more counted", "the new ones", "two at first", "nothing to tell by"],
 )
 def test_sglangs_ids_are_all_so_far_or_the_new_ones(events: list[dict[str, Any]]) -> None:
     read = decoder("sglang-tokens")

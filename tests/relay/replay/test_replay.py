@@ -102,6 +102,14 @@ def test_how_the_connection_ended_can_be_said(
     assert (result["error_kind"], result["retryable"]) == (kind, True)
 
 
+def test_a_stop_that_comes_after_the_whole_answer_changes_nothing(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    (tmp_path / "a").write_bytes(BODY)
+    assert main([str(tmp_path / "a"), "--dialect", "openai-chat", "--end", "cancel"]) == 0
+    assert told(capsys)[0]["terminal_state"] == "completed"
+
+
 def test_the_head_that_curl_prints_is_not_the_body(tmp_path: Path, capsys: Captured) -> None:
     head = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/2 529\r\nContent-Type: text/plain \r\nx: y\r\n\r\n"
     (tmp_path / "a").write_bytes(head + b"too busy")
