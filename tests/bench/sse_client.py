@@ -28,6 +28,8 @@ class EventStream(asyncio.Protocol):
         self.head_ns = None
         self.sent_ns = 0
         self.closed = False
+        self.last_id = ""
+        """Of the last event that had one, as a browser remembers it."""
 
     def connection_made(self, transport):
         self._transport = transport
@@ -50,6 +52,7 @@ class EventStream(asyncio.Protocol):
             if b"event" in fields:
                 data = json.loads(fields[b"data"])
                 self.events.append((fields[b"event"].decode(), data, received_ns))
+                self.last_id = fields.get(b"id", self.last_id.encode()).decode()
         self._changed.set()
 
     def connection_lost(self, exc):
