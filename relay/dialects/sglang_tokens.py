@@ -1,9 +1,9 @@
 """The SGLang dialect: `/generate` of a server started with `--skip-tokenizer-init`.
 
 Every event carries `output_ids`: all so far, or, from a server with `--stream-output`, the new
-ones. They are all so far when their number is `completion_tokens` (corpus rule 12), and from then on
-also when the engine counts one that it does not send, as with tokens behind the end. `text`, where
-a server sends it all the same, is not used.
+ones. They are all so far when their number is `completion_tokens` (corpus rule 12), and from then
+on also when the engine counts one that it does not send, as with tokens behind the end. `text`,
+where a server sends it all the same, is not used.
 
 `base_url` is the server's root.
 """
