@@ -61,11 +61,13 @@ class Answer:
     snapshot: Snapshot
     end: End
     state: str
+    waits: bool = False
+    """For the end of another answer of its chat: it can be removed."""
 
     @classmethod
-    def of(cls, snapshot: Snapshot, *, last: bool = True) -> Answer:
+    def of(cls, snapshot: Snapshot, *, last: bool = True, waits: bool = False) -> Answer:
         if snapshot.status not in TERMINAL:
-            return cls(snapshot, End(), state_of(snapshot))
+            return cls(snapshot, End(), state_of(snapshot), waits)
         end = end_of(snapshot)
         # The conversation has gone on: only its last answer can be tried again.
         return cls(snapshot, end if last else replace(end, retry=False), "")
@@ -76,7 +78,7 @@ class Answer:
 
     @property
     def stop_url(self) -> str:
-        return reverse("response-stop", args=[self.snapshot.id])
+        return reverse("response-stop", args=[self.snapshot.id or "RESPONSE"])
 
     @property
     def retry_url(self) -> str:
@@ -247,6 +249,7 @@ async def _chat(
     page = {
         "chat": str(chat.pk),
         "on_disconnect": {},  # somebody watches, with the server's patience (law 8)
+        "double_text": chat.double_text,
         "stop_url": reverse("response-stop", args=["RESPONSE"]),
         "retry_url": reverse("response-retry", args=["RESPONSE"]),
     }
@@ -291,7 +294,7 @@ async def _turn(message: Message, *, last: bool) -> Turn:
     if response is None:
         return Turn(message.text)
     tried_again = getattr(response, "retried_as", None) is not None
-    answer = Answer.of(await _snapshot(response), last=last)
+    answer = Answer.of(await _snapshot(response), last=last, waits=response.waits)
     return Turn(message.text, answer, tried_again, asked_model=response.model)
 
 

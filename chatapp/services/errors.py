@@ -95,12 +95,13 @@ class ChatBusy(Occupied):
 
 
 class QueueFull(Occupied):
-    status = 409
+    status = 429
+    retry_after_s = 5
 
     def __init__(self, running: Sequence[str], limit: int) -> None:
         super().__init__(
             f"{limit} messages wait in this chat already. Wait until one is answered, or remove "
-            "one, then send again.",
+            "one.",
             running,
             limit=limit,
         )

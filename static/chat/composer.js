@@ -13,6 +13,7 @@ export class Composer {
   #send;
   #stop;
   #trouble;
+  #ahead;
   #sending = false;
   #draftKey;
 
@@ -21,9 +22,11 @@ export class Composer {
    * @param {object} on
    * @param {Send} on.send
    * @param {() => void} on.stop
+   * @param {boolean} [on.ahead] a message may be sent while an answer is being written
    */
-  constructor(form, { send, stop }) {
+  constructor(form, { send, stop, ahead = false }) {
     this.#form = form;
+    this.#ahead = ahead;
     this.#box = /** @type {HTMLTextAreaElement} */ (form.elements.namedItem('text'));
     this.#send = /** @type {HTMLButtonElement} */ (form.querySelector('[data-part="send"]'));
     this.#stop = /** @type {HTMLButtonElement} */ (form.querySelector('[data-part="stop"]'));
@@ -49,9 +52,9 @@ export class Composer {
     this.#box.focus({ preventScroll: true });
   }
 
-  /** @param {boolean} running an answer is being written: Stop stands where Send stood */
+  /** @param {boolean} running an answer is being written: Stop stands where Send stood, or beside it */
   running(running) {
-    this.#send.hidden = running;
+    this.#send.hidden = running && !this.#ahead;
     this.#stop.hidden = !running;
     this.#form.toggleAttribute('data-running', running);
   }

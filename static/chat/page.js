@@ -14,16 +14,36 @@ const element = (id) => /** @type {HTMLElement} */ (document.getElementById(id))
 const read = (id) => JSON.parse(element(id).textContent ?? '');
 
 const words = new Words(read('words'));
-/** @type {{chat: string, on_disconnect: any, stop_url: string, retry_url: string}} */
+/** @type {{chat: string, on_disconnect: any, double_text: string, stop_url: string, retry_url: string}} */
 const page = read('page');
 const transcript = element('transcript');
 const outbox = new Outbox(words);
 const presence = openPresence();
 const end = new EndFollower(element('scroller'), element('latest'));
-const composer = new Composer(/** @type {HTMLFormElement} */ (element('composer')), { send, stop });
+const composer = new Composer(/** @type {HTMLFormElement} */ (element('composer')), {
+  send,
+  stop,
+  ahead: page.double_text !== 'reject',
+});
 
 /** The answer that is being written. @type {Following | null} */
 let following = null;
+/** Answers that wait for the end of that one, in their order. @type {HTMLElement[]} */
+const waiting = [];
+
+/**
+ * @param {HTMLElement} item
+ * @param {boolean} waits it can be removed for as long as it waits
+ */
+function mayBeRemoved(item, waits) {
+  /** @type {HTMLElement} */ (item.querySelector('[data-part="remove"]')).hidden = !waits;
+}
+
+/** @param {HTMLElement} item */
+function wait(item) {
+  waiting.push(item);
+  mayBeRemoved(item, true);
+}
 
 /** @param {string} sentence */
 function announce(sentence) {
@@ -40,11 +60,15 @@ function follow(item, snapshot) {
   if (snapshot) view.replace(snapshot);
   presence.follow(id);
   markRunning(id, true);
+  mayBeRemoved(item, false);
+  element('stop').setAttribute('formaction', page.stop_url.replace('RESPONSE', id));
   const onEnd = () => {
     presence.ended(id);
     following = null;
     composer.running(false);
     composer.stopping(false);
+    const next = waiting.shift();
+    if (next) follow(next, null);
   };
   following = new Following({ id, view, words, viewer: presence.viewer, announce, onEnd });
   composer.running(true);
@@ -65,10 +89,11 @@ async function send(text, model) {
   item.dataset.answer = id;
   new TextView(/** @type {Element} */ (fresh.querySelector('[data-part="question"]'))).show(text);
   item.querySelector('[data-part="retry"]')?.setAttribute('action', page.retry_url.replace('RESPONSE', id));
-  element('stop').setAttribute('formaction', page.stop_url.replace('RESPONSE', id));
+  item.querySelector('[data-part="remove"]')?.setAttribute('action', page.stop_url.replace('RESPONSE', id));
   transcript.append(fresh);
   end.pin();
-  follow(item, null);
+  if (following) wait(item);
+  else follow(item, null);
   return '';
 }
 
@@ -82,7 +107,8 @@ async function stop() {
 
 for (const item of transcript.querySelectorAll('[data-answer][data-running]')) {
   const running = /** @type {HTMLElement} */ (item);
-  follow(running, read(`snapshot-${running.dataset.answer}`));
+  if (following) wait(running);
+  else follow(running, read(`snapshot-${running.dataset.answer}`));
 }
 presence.start();
 end.pin();

@@ -448,3 +448,29 @@ async def test_people_sign_in_change_their_password_and_sign_out(user: User) -> 
     assert "You are signed out." in page.text
     page = await nobody.post("/account/login/", login="ann", password=new)
     assert "What would you like to know?" in page.text
+
+
+async def test_without_scripts_a_queued_message_is_seen_and_can_be_removed(
+    ann: Browser, chat: Chat
+) -> None:
+    await Chat.objects.filter(pk=chat.pk).aupdate(double_text="queue")
+    await asked(ann, chat)
+    page = await ann.post(f"/chats/{chat.pk}/send", text="And what of the moon?")
+    assert page.status == 200
+    assert page.text.count(words.table()["state"]["queued"]) == 2
+    assert page.text.count("Remove") == 1, "of what waits; what runs has Stop"
+    assert 'data-part="send" hidden' not in page.html
+    waiting = await Response.objects.aget(waits=True)
+    page = await ann.post(f"/responses/{waiting.pk}/stop")
+    assert page.text.count("Remove") == 0
+    assert (await Response.objects.aget(pk=waiting.pk)).status == "cancelled"
+
+
+async def test_a_full_queue_says_so_and_keeps_the_text(ann: Browser, chat: Chat) -> None:
+    await Chat.objects.filter(pk=chat.pk).aupdate(double_text="queue")
+    for n in range(6):
+        await ann.post(f"/chats/{chat.pk}/send", text=f"message {n}")
+    page = await ann.post(f"/chats/{chat.pk}/send", text="one too many")
+    assert (page.status, page.box) == (429, "one too many")
+    assert "5 messages wait in this chat already." in page.text
+    assert "Then send again." in page.text
