@@ -165,6 +165,9 @@ class Admission:
             detail = "Compressed bodies are not taken. Send it without Content-Encoding."
             await refuse(send, 415, detail, accept_encoding="identity")
             return
+        if not _is_text(scope["path"]):
+            await refuse(send, 400, "The address contains what is no character.")
+            return
         visit = Visit(self._house, counted_as(scope))
         try:
             visit.__enter__()
@@ -174,6 +177,14 @@ class Admission:
         with ExitStack() as leaving:
             leaving.push(visit)
             await self._app({**scope, VISIT: visit}, receive, send)
+
+
+def _is_text(path: str) -> bool:
+    """Without NUL, which PostgreSQL refuses, and halves of characters, which no database takes:
+    ids of addresses are looked up there."""
+    if path.isascii():
+        return "\0" not in path
+    return not any(char == "\0" or "\ud800" <= char <= "\udfff" for char in path)
 
 
 def counted_as(scope: Mapping[str, Any]) -> str | None:
