@@ -80,7 +80,8 @@ _SECRET: Final = re.compile(
     r"(?i:\b(?:bearer|basic)\s+)[^\s\"',;]{16,}"
     r"|(?i:\b(?:api[-_ ]?key|token|secret|password|authorization)\"?\s*[=:]\s*)[^\s,;]{12,}"
     r"|\b(?:sk|pk|rk|gsk|xai|hf|key|ghp|AKIA|AIza)[-_A-Za-z0-9*.]{8,}"
-    r"|\beyJ[\w-]+\.[\w-]+\.[\w-]*"
+    # Not \b, which is also behind a hyphen: `eyJ-eyJ-…` would be read to its end at each of them.
+    r"|(?<![\w-])eyJ[\w-]++\.[\w-]++\.[\w-]*"
 )
 _HIDDEN: Final = "[hidden]"
 

@@ -23,6 +23,7 @@ from relay.upstream.connections import Connections
 from relay.upstream.prompts import read_prompt, with_ids
 from relay.upstream.retry_after import retry_after_s
 from relay.upstream.silence import Silence
+from relay.upstream.unpack import unpacked
 
 if TYPE_CHECKING:
     from relay.config import ModelConfig, RelayConfig
@@ -177,11 +178,9 @@ def _chunks(response: httpx.Response) -> AsyncGenerator[bytes, None]:
     """The body's bytes as they come, decoded if they are compressed."""
     # The transport's own stream, not aiter_raw: two generators fewer per chunk. And never
     # aiter_lines, which cuts lines where JSON does not (U+2028, U+0085, VT).
-    chunks = (
-        response.aiter_bytes()
-        if response.headers.get("content-encoding", "identity") != "identity"
-        else aiter(cast("httpx.AsyncByteStream", response.stream))
-    )
+    stream = cast("httpx.AsyncByteStream", response.stream)
+    coding = response.headers.get("content-encoding", "identity")
+    chunks = aiter(stream) if coding == "identity" else unpacked(stream, coding)
     return cast("AsyncGenerator[bytes, None]", chunks)
 
 

@@ -23,6 +23,16 @@ function trimNewlines(text) {
   return text.replace(/^\n|\n$/g, '');
 }
 
+/**
+ * Counted from the end: `/\n*$/` tries each run of newlines, to its end, from each of its newlines.
+ * @param {string} text
+ */
+function trailingNewlines(text) {
+  let at = text.length;
+  while (at > 0 && text[at - 1] === '\n') at -= 1;
+  return text.length - at;
+}
+
 export class TextView {
   #box;
   /** @type {Text | null} the text of the last paragraph */
@@ -72,8 +82,7 @@ export class TextView {
       last = shown[index] ? write(shown[index], part) : this.#add(part);
     });
     this.#open = last;
-    const trailing = /\n*$/.exec(text.replaceAll('\r', ''));
-    this.#newlines = last && trailing ? trailing[0].length : 0;
+    this.#newlines = last ? trailingNewlines(text.replaceAll('\r', '')) : 0;
   }
 
   /** @param {string} part */

@@ -130,3 +130,11 @@ test('a page that is hidden or shown meanwhile is painted in the way that still 
   screen.paint();
   assert.equal(paints, 1);
 });
+
+test('a text of nothing but newlines, and a word, is shown at once', { timeout: 10_000 }, () => {
+  const { text, shown } = view();
+  text.show('a' + '\n'.repeat(400_000) + 'b');
+  assert.deepEqual(shown(), ['a', 'b']);
+  text.append('\n\nc');
+  assert.deepEqual(shown(), ['a', 'b', 'c']);
+});

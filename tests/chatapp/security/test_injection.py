@@ -199,7 +199,7 @@ async def test_no_text_of_a_model_splits_a_frame(
         text = text.replace("\ud800", "\ufffd").replace("\udc00", "\ufffd")  # as decoders do
     rid = await api.ask()
     scribe = await scribe_of(store, rid)
-    call = {"index": 0, "call_id": text, "name": text}
+    call: dict[str, Any] = {"index": 0, "call_id": text, "name": text}
     told = [
         ev.TextDelta(delta=text),
         ev.ReasoningDelta(delta=text),
