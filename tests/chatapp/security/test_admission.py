@@ -123,9 +123,10 @@ async def test_a_place_is_free_again_when_the_application_fails() -> None:
         raise OSError("broken")
 
     door = Admission(fails, Limits(requests_per_address=1), [])
+    a_scope = {"type": "http", "path": "/", "headers": []}
     for _ in range(3):
         with pytest.raises(OSError, match="broken"):
-            await door({"type": "http", "headers": [], "client": ("1.2.3.4", 5)}, None, None)  # type: ignore[arg-type]
+            await door({**a_scope, "client": ("1.2.3.4", 5)}, None, None)  # type: ignore[arg-type]
 
 
 @pytest.fixture
