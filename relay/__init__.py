@@ -30,8 +30,7 @@ from relay.events import (
 from relay.fold import Snapshot, apply, ended_event, fold, text_sha256
 from relay.follow import View, follow, snapshot_frame, wait_ended
 from relay.generate import End, Outcome, Record, Records, conclude, ended
-from relay.generate.end import NOTHING_USED, WALL_CLOCK, WORKER_LOST, usage_at_end
-from relay.generate.run import now_rfc3339
+from relay.generate.end import NOTHING_USED, WALL_CLOCK, WORKER_LOST, now_rfc3339, usage_at_end
 from relay.hub import Hub
 from relay.metrics import COUNTERS
 from relay.request import Disconnect, GenerationRequest

@@ -10,44 +10,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import random
 import socket
 import time
 import uuid
-from contextlib import suppress
 from contextvars import Context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from relay.errors import (
-    ErrorKind,
-    Fenced,
-    LogGone,
-    ProtocolViolation,
-    RecordUnavailable,
-    StoreUnavailable,
-)
-from relay.events import Notice, encode_event
-from relay.fold import text_sha256
-from relay.generate import Committer, End, Generation, Outcome, Record, Records, conclude, ended
-from relay.generate.end import end_of_take_over, usage_at_end
-from relay.generate.run import now_rfc3339
+from relay.errors import ErrorKind, Fenced, LogGone, ProtocolViolation, StoreUnavailable
+from relay.events import Notice
+from relay.generate import Committer, End, Generation, Holder, Records, take_over
+from relay.generate.end import end_of_take_over, now_rfc3339
+from relay.generate.recording import Recorder, pause
 from relay.hub import forever
 from relay.metrics import COUNTERS
 from relay.standing import Reporter
 from relay.states import StopReason
-from relay.store import (
-    Appended,
-    Batch,
-    Claim,
-    Claimed,
-    Job,
-    Lease,
-    Reply,
-    Store,
-    fold_log,
-)
+from relay.store import Appended, Claimed, Job, Lease, Reply, Store
 from relay.upstream import Attempts, Circuits
 
 if TYPE_CHECKING:
@@ -63,7 +45,6 @@ TAKE_S: Final = 1.0
 """How long one blocking read for jobs lasts; also how soon a drain is noticed."""
 TAKE_MAX: Final = 100
 """Jobs per read when a worker has no limit of its own."""
-RETRY_MAX_S: Final = 5.0
 
 
 class Run:
@@ -73,22 +54,22 @@ class Run:
         self.job = job
         self.lease: Lease | None = None
         self.heard_s = time.monotonic()
-        self.generation: Generation | None = None
+        self.holder: Holder | None = None
         self.stop_reason: str | None = None
 
     def stop(self, reason: str) -> None:
         """A stop may come before there is anything to stop: it is kept."""
         self.stop_reason = self.stop_reason or reason
-        if self.generation is not None:
-            self.generation.stop(reason)
+        if self.holder is not None:
+            self.holder.stop(reason)
 
     def heard(self) -> None:
         self.heard_s = time.monotonic()
-        if self.generation is not None:
-            self.generation.writer.heard_s = self.heard_s
+        if self.holder is not None:
+            self.holder.writer.heard_s = self.heard_s
 
     def last_heard_s(self) -> float:
-        writer_s = self.generation.writer.heard_s if self.generation is not None else 0.0
+        writer_s = self.holder.writer.heard_s if self.holder is not None else 0.0
         return max(self.heard_s, writer_s)
 
 
@@ -110,13 +91,15 @@ class Supervisor:
         self.worker = worker or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self._store = store
         self._hub = hub
-        self._records = records
         self._models = models
         self._attempts = Attempts(upstream, retries=config.upstream_retries)
         self._reporter = Reporter(store, self.worker, self._attempts.circuits, config)
         self._config = config
         self._shards = shards
         self._committer = Committer(store, config.flush_max_ms)
+        self._recorder = Recorder(store, records, self.worker)
+        self._broken_s = -math.inf
+        """time.monotonic of the last failure to reach the store."""
         self._runs: dict[str, Run] = {}
         self._jobs: set[asyncio.Task[None]] = set()
         self._loops: list[asyncio.Task[None]] = []
@@ -153,11 +136,8 @@ class Supervisor:
         if self._jobs:
             await asyncio.wait(self._jobs, timeout=self._config.drain_s)
         for run in self._runs.values():
-            if run.generation is not None:
-                if run.generation.writer.has_content:
-                    run.generation.interrupt()
-                else:
-                    run.generation.release()
+            if run.holder is not None:
+                run.holder.leave()
         if self._jobs:
             await asyncio.wait(self._jobs, timeout=self._config.lease_s)
 
@@ -185,9 +165,10 @@ class Supervisor:
                 failures = 0
             except StoreUnavailable as error:
                 failures += 1
+                self._broken_s = time.monotonic()
                 if failures == 1:
                     logger.warning("no jobs from the store: %s", error)
-                await _pause(failures)
+                await pause(failures)
                 continue
             for job in jobs:
                 self._spawn(job)
@@ -195,11 +176,17 @@ class Supervisor:
     async def _take_over_jobs(self, shard: int) -> None:
         while not self._draining:
             await asyncio.sleep(self._config.take_over_s * random.uniform(0.8, 1.0))  # noqa: S311
+            lease_s = self._config.lease_s
+            if time.monotonic() - self._broken_s < lease_s:
+                # The jobs of live workers have gone idle, too, while the store was away: they
+                # come first (PROTOCOL 10).
+                continue
             # Takeovers that only close need no free slot, so this asks for jobs regardless.
-            with suppress(StoreUnavailable):
-                idle_s = self._config.lease_s
-                for job in await self._store.reclaim(shard, self.worker, TAKE_MAX, idle_s):
+            try:
+                for job in await self._store.reclaim(shard, self.worker, TAKE_MAX, lease_s):
                     self._spawn(job)
+            except StoreUnavailable:
+                self._broken_s = time.monotonic()
 
     def _spawn(self, job: Job) -> None:
         if job.response_id in self._runs:
@@ -217,26 +204,32 @@ class Supervisor:
         while True:
             await asyncio.sleep(self._config.renew_s)
             runs = [run for run in self._runs.values() if run.lease is not None]
+            acked_seqs = [run.holder.writer.acked_seq if run.holder else 0 for run in runs]
             answers = await asyncio.gather(
                 *(self._store.renew(run.lease) for run in runs if run.lease is not None),
                 return_exceptions=True,
             )
-            for run, answer in zip(runs, answers, strict=True):
-                self._renewed(run, answer)
+            for run, answer, acked in zip(runs, answers, acked_seqs, strict=True):
+                self._renewed(run, answer, acked)
 
-    def _renewed(self, run: Run, answer: Reply | BaseException) -> None:
+    def _renewed(self, run: Run, answer: Reply | BaseException, acked_seq: int) -> None:
         if isinstance(answer, BaseException):
             if not isinstance(answer, StoreUnavailable):
                 raise answer
+            self._broken_s = time.monotonic()
             # Nobody confirmed this lease for its whole length: by the store's clock it is over, or
             # will be when the store comes back. Stop paying for words that cannot be written.
             silent_s = time.monotonic() - run.last_heard_s()
-            if run.generation is not None and silent_s > self._config.lease_s:
-                run.generation.fenced()
+            if run.holder is not None and silent_s > self._config.lease_s:
+                run.holder.fenced()
             return
         if answer.outcome is Appended.FENCED:
-            if run.generation is not None:
-                run.generation.fenced()
+            if run.holder is not None:
+                run.holder.fenced()
+            return
+        if run.holder is not None:
+            run.holder.writer.renewed(answer, acked_seq)
+        if answer.outcome is Appended.LOST:
             return
         run.heard()
         if answer.stop_reason:
@@ -257,6 +250,8 @@ class Supervisor:
             # A job's outer edge: the job stays pending, so another attempt or worker ends it.
             logger.exception("job %s failed", rid)
         finally:
+            if run.holder is not None:
+                run.holder.writer.give_up()  # a late renewal must not restore what was acked
             del self._runs[rid]
 
     async def _serve(self, run: Run) -> None:
@@ -270,7 +265,8 @@ class Supervisor:
                 return
             case Claimed.CLOSED:
                 run.lease = claim.lease
-                await self._record(run, claim.output_tokens)
+                if claim.lease is not None:
+                    await self._recorder.record(claim.lease, claim.output_tokens)
                 return
             case Claimed.RUN | Claimed.TAKE_OVER:
                 pass
@@ -279,24 +275,35 @@ class Supervisor:
             raise ProtocolViolation(f"a claim of {job.response_id} without a lease")
         run.lease = lease
         run.heard()
-        record = await self._load(run)
+        lease_s = self._config.lease_s
+        record = await self._recorder.load(
+            job.response_id, lambda: time.monotonic() - run.heard_s <= lease_s
+        )
         if record.final or record.request is None:
             await self._store.retire(job.response_id)
             await self._store.ack(job)
             return
-        if claim.outcome is Claimed.TAKE_OVER:
-            COUNTERS.take_overs += 1
-            await self._end(lease, claim, end_of_take_over(claim))
-            await self._record(run, claim.output_tokens)
-            return
         declared = self._models()
         model = declared.get(record.request.model)
-        if model is None:
-            message = f"This server no longer has a model named {record.request.model!r}."
-            await self._end(lease, claim, End.failed(ErrorKind.NOT_FOUND, message))
-            await self._record(run, claim.output_tokens)
+        if claim.outcome is Claimed.TAKE_OVER or model is None:
+            run.holder = await take_over(
+                store=self._store,
+                committer=self._committer,
+                request=record.request,
+                upstream_model=model.upstream_model if model else record.request.model,
+                lease=lease,
+                claim=claim,
+            )
+            if claim.outcome is Claimed.TAKE_OVER:
+                COUNTERS.take_overs += 1
+                end = end_of_take_over(claim)
+            else:
+                message = f"This server no longer has a model named {record.request.model!r}."
+                end = End.failed(ErrorKind.NOT_FOUND, message)
+            await run.holder.end(end, asked=claim.attempt > 0)
+            await self._recorder.record(lease, claim.output_tokens, run.holder)
             return
-        generation = run.generation = Generation(
+        generation = run.holder = Generation(
             store=self._store,
             committer=self._committer,
             upstream=self._attempts,
@@ -304,7 +311,7 @@ class Supervisor:
             request=record.request,
             models=[model, *(declared[name] for name in model.fallback if name in declared)],
             lease=lease,
-            next_seq=claim.seq + 1,
+            claim=claim,
         )
         if claim.attempt > 1:
             # Named, because the run before may have told of a fallback that answers.
@@ -316,63 +323,7 @@ class Supervisor:
         if self._draining:
             generation.release()
         if await generation.run():
-            await self._record(run, generation.writer.output_tokens)
-
-    async def _load(self, run: Run) -> Record:
-        failures = 0
-        while True:
-            try:
-                return await self._records.load(run.job.response_id)
-            except RecordUnavailable as error:
-                failures += 1
-                logger.warning("record of %s: %s", run.job.response_id, error)
-                await _pause(failures)
-                if time.monotonic() - run.heard_s > self._config.lease_s:
-                    raise Fenced(run.job.response_id) from error
-
-    async def _end(self, lease: Lease, claim: Claim, end: End) -> None:
-        """Close a log that nobody will write: its text so far is what its end must hash."""
-        folded = await fold_log(self._store, lease.response_id)
-        text, told = (folded[0].text, folded[0].usage) if folded else ("", None)
-        event = ended(
-            end,
-            epoch=lease.epoch,
-            text_sha256=text_sha256(text),
-            usage=usage_at_end(end, told, claim.output_tokens, asked=claim.attempt > 0),
-            at=now_rfc3339(),
-        )
-        data = encode_event(event, claim.seq + 1)
-        batch = Batch(lease, claim.seq + 1, [data], False, claim.output_tokens)
-        reply = await self._store.close(batch)
-        if reply.outcome is Appended.FENCED:
-            raise Fenced(lease.response_id)
-
-    async def _record(self, run: Run, counted_output_tokens: int) -> None:
-        """Fold, finalize, ack; finalize is repeated until the database takes it."""
-        job = run.job
-        try:
-            outcome: Outcome = await conclude(
-                self._store,
-                job.response_id,
-                counted_output_tokens=counted_output_tokens,
-                worker=self.worker,
-            )
-        except LogGone:
-            await self._store.ack(job)
-            raise
-        failures = 0
-        while True:
-            try:
-                await self._records.finalize(outcome)
-                break
-            except RecordUnavailable as error:
-                failures += 1
-                logger.warning("finalize %s: %s", job.response_id, error)
-                await _pause(failures)
-        if not await self._store.ack(job):
-            logger.warning(
-                "log of %s is open again; its job will be claimed again", job.response_id
-            )
+            await self._recorder.record(lease, generation.writer.output_tokens, generation)
 
 
 def _start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -383,8 +334,3 @@ def _start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
 
 def _loop(work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
     return _start(forever(work, f"relay supervisor {work!r}"))
-
-
-async def _pause(failures: int) -> None:
-    longest_s = min(RETRY_MAX_S, 0.1 * 2 ** min(failures, 10))
-    await asyncio.sleep(longest_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
@@ -128,3 +129,12 @@ def ended(
         first_token_at=first_token_at,
         at=at,
     )
+
+
+def now_rfc3339() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def rfc3339(time_s: float) -> str:
+    at = datetime.fromtimestamp(time_s, UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -6,11 +6,12 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from relay.errors import LogGone
+from relay.errors import LogGone, StoreUnavailable
 from relay.store import Store, fold_log
 
 if TYPE_CHECKING:
     from relay.fold import Snapshot
+    from relay.generate.holder import Holder
     from relay.request import GenerationRequest
 
 
@@ -56,16 +57,25 @@ async def conclude(
     *,
     counted_output_tokens: int | None = None,
     worker: str = "",
+    holder: Holder | None = None,
 ) -> Outcome:
     """Fold an ended log into an outcome. Who has no count of its own is given the last writer's.
 
-    Raises LogGone when there is no log, or one that has not ended; StoreUnavailable.
+    Where the log cannot be read, or has lost its end, the `holder` that wrote it folds its own
+    events (PROTOCOL 8). Raises LogGone and StoreUnavailable when there is none.
     """
-    folded, delivered_seq = await asyncio.gather(
-        fold_log(store, response_id), store.delivered(response_id)
-    )
+    try:
+        folded, delivered_seq = await asyncio.gather(
+            fold_log(store, response_id), store.delivered(response_id)
+        )
+    except StoreUnavailable:
+        if holder is None:
+            raise
+        folded, delivered_seq = None, 0
     if folded is None or not folded[0].ended:
-        raise LogGone(response_id)
+        if holder is None:
+            raise LogGone(response_id)
+        folded = holder.folded(), 0
     if counted_output_tokens is None:
         counted_output_tokens = await store.counted(response_id)
     return Outcome(

@@ -13,11 +13,9 @@ import asyncio
 import logging
 from contextvars import Context
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from relay.errors import Fenced, StoreUnavailable, UpstreamError
-from relay.events import encode_event
-from relay.generate.commit import Committer, Writer
+from relay.errors import Fenced, UpstreamError
 from relay.generate.end import (
     CRASHED,
     LOG_LIMIT,
@@ -25,22 +23,25 @@ from relay.generate.end import (
     WALL_CLOCK,
     End,
     ended,
+    now_rfc3339,
+    rfc3339,
     usage_at_end,
 )
+from relay.generate.holder import Holder
 from relay.states import Status
-from relay.store import Appended, Lease, Store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
 
     from relay.config import ModelConfig, RelayConfig
+    from relay.events import Ended
+    from relay.generate.commit import Committer
     from relay.request import GenerationRequest
+    from relay.store import Claim, Lease, Store
     from relay.upstream.attempts import Call
 
 logger = logging.getLogger(__name__)
-
-CLOSE_RETRY_S: Final = 0.5
 
 
 class Upstream(Protocol):
@@ -53,7 +54,7 @@ class Upstream(Protocol):
         """
 
 
-class Generation:
+class Generation(Holder):
     """One run of one response by the holder of its lease."""
 
     def __init__(
@@ -66,17 +67,21 @@ class Generation:
         request: GenerationRequest,
         models: Sequence[ModelConfig],
         lease: Lease,
-        next_seq: int,
+        claim: Claim,
     ) -> None:
-        self.writer = Writer(committer, self, lease, next_seq)
-        self._store = store
+        super().__init__(
+            store=store,
+            committer=committer,
+            request=request,
+            upstream_model=models[0].upstream_model,
+            lease=lease,
+            claim=claim,
+        )
         self._upstream = upstream
-        self._request = request
         self._models = models
         self._total_s = models[0].total_s or config.total_s
         self._reader: asyncio.Task[End] | None = None
         self._decided: End | None = None
-        self._fenced = False
         self._released = False
 
     def __repr__(self) -> str:
@@ -91,6 +96,13 @@ class Generation:
         """This worker is going away."""
         self._decide(SHUTDOWN)
 
+    def leave(self) -> None:
+        """A drain: what has content is interrupted, what has none runs elsewhere."""
+        if self.writer.has_content:
+            self.interrupt()
+        else:
+            self.release()
+
     def release(self) -> None:
         """This worker is going away and no content is in the log: abort, write no end."""
         self._released = True
@@ -98,8 +110,7 @@ class Generation:
 
     def fenced(self) -> None:
         """Somebody else owns the response now: abort and write nothing more."""
-        self._fenced = True
-        self.writer.give_up()
+        super().fenced()
         self._abort()
 
     def full(self) -> None:
@@ -133,8 +144,20 @@ class Generation:
             if await self._store.release(self.writer.lease):
                 return False
             self._decided = SHUTDOWN  # a token came in at the last moment, or a stop did
-        await self._close(self._decided)
+        await self.close(self._ended(self._decided))
         return True
+
+    def _ended(self, end: End) -> Ended:
+        writer = self.writer
+        first_s = writer.first_token_at_s
+        return ended(
+            end,
+            epoch=writer.lease.epoch,
+            text_sha256=writer.text_sha256,
+            usage=usage_at_end(end, writer.usage, writer.output_tokens),
+            first_token_at=rfc3339(first_s) if first_s else None,
+            at=now_rfc3339(),
+        )
 
     async def _read(self) -> None:
         self._reader = asyncio.get_running_loop().create_task(
@@ -172,40 +195,3 @@ class Generation:
             return End.of_upstream_error(error)
         logger.error("generation %s crashed", self._request.response_id, exc_info=error)
         return CRASHED
-
-    async def _close(self, end: End) -> None:
-        """Write the end; repeat until the store answers or says that we are not the writer."""
-        writer = self.writer
-        first_s = writer.first_token_at_s
-        event = ended(
-            end,
-            epoch=writer.lease.epoch,
-            text_sha256=writer.text_sha256,
-            usage=usage_at_end(end, writer.usage, writer.output_tokens),
-            first_token_at=_rfc3339(first_s) if first_s else None,
-            at=now_rfc3339(),
-        )
-        data = encode_event(event, writer.next_seq)
-        while True:
-            try:
-                reply = await self._store.close(writer.closing_batch(data))
-            except StoreUnavailable:
-                await asyncio.sleep(CLOSE_RETRY_S)
-                if self._fenced:
-                    raise Fenced(self._request.response_id) from None
-                continue
-            if reply.outcome is Appended.FENCED:
-                raise Fenced(self._request.response_id)
-            if reply.outcome is Appended.GAP:
-                writer.rewind(reply.seq)
-                continue
-            return
-
-
-def now_rfc3339() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _rfc3339(time_s: float) -> str:
-    at = datetime.fromtimestamp(time_s, UTC)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

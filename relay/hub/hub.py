@@ -172,8 +172,9 @@ class Hub:
                     watch.response_id, after=watch.seq, epoch=watch.epoch if watch.seq else None
                 )
                 if page is None:
-                    watch.fail(LogGone(watch.response_id))
+                    self._missing(watch)
                     return
+                watch.missing_s = None
                 if not page.valid:
                     watch.reset(page)
                     return
@@ -201,9 +202,19 @@ class Hub:
             return
         for watch, tail in zip(watches, tails, strict=True):
             if tail is None:
-                watch.fail(LogGone(watch.response_id))
-            elif (tail.seq, tail.epoch) != (watch.seq, watch.epoch):
+                self._missing(watch)
+                continue
+            watch.missing_s = None
+            if (tail.seq, tail.epoch) != (watch.seq, watch.epoch):
                 self.catch_up(watch)
+
+    def _missing(self, watch: Watch) -> None:
+        """A log that is not there may be lost: its writer has a lease's time to restore it."""
+        now_s = time.monotonic()
+        if watch.missing_s is None:
+            watch.missing_s = now_s
+        if now_s - watch.missing_s > self.config.lease_s:
+            watch.fail(LogGone(watch.response_id))
 
     # -- time -----------------------------------------------------------------------------------
     async def _tick(self) -> None:

@@ -66,6 +66,8 @@ class Watch:
         self.users = 0
         self.ready: asyncio.Future[None] | None = None
         self.catching_up = False
+        self.missing_s: float | None = None
+        """Since when its log is not there, by time.monotonic."""
         self.needs_look = False
         """A held message did not follow on what the first viewer had read."""
         self._held: deque[Published] = deque()

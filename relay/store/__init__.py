@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relay.store.folding import fold_log, written_around
+from relay.store.folding import fold_log, read_log, written_around
 from relay.store.keys import is_response_id, new_response_id, shard_of
 from relay.store.memory import MemoryStore
 from relay.store.protocol import (
@@ -13,6 +13,7 @@ from relay.store.protocol import (
     Claimed,
     Gone,
     Job,
+    Kept,
     Lease,
     Lost,
     Message,
@@ -45,6 +46,7 @@ __all__ = [
     "Gone",
     "Grant",
     "Job",
+    "Kept",
     "Lease",
     "Lost",
     "MemoryStore",
@@ -67,6 +69,7 @@ __all__ = [
     "is_response_id",
     "new_response_id",
     "quota_day",
+    "read_log",
     "shard_of",
     "written_around",
 ]

@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from relay.events import decode_event
 from relay.fold import Folder, Snapshot
 
 if TYPE_CHECKING:
     from relay.store.protocol import Store
+
+
+class Log(NamedTuple):
+    events: list[bytes]
+    """From seq 1 on."""
+    epochs: list[int]
+    """One per event."""
+
+
+async def read_log(store: Store, response_id: str) -> Log | None:
+    """A whole log up to its tail. None: no log. Begins again when the history changes meanwhile."""
+    log = Log([], [])
+    while True:
+        seq, epoch = len(log.events), log.epochs[-1] if log.epochs else None
+        page = await store.read(response_id, after=seq, epoch=epoch)
+        if page is None:
+            return None
+        if not page.valid:
+            log = Log([], [])
+            continue
+        log.events.extend(page.events)
+        log.epochs.extend(page.epochs)
+        if len(log.events) >= page.tail.seq:
+            return log
 
 
 async def fold_log(store: Store, response_id: str) -> tuple[Snapshot, int] | None:

@@ -18,6 +18,8 @@ from relay.store.lane import connect
 from relay.store.protocol import Job
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from redis.asyncio.connection import AbstractConnection, ConnectionPool
 
     from relay.store.lane import Command, Lane
@@ -30,9 +32,12 @@ FORGET_S: Final = 86_400.0
 class JobQueue:
     """One consumer group per shard; `lane` carries what does not block."""
 
-    def __init__(self, pool: ConnectionPool, lane: Lane) -> None:
+    def __init__(
+        self, pool: ConnectionPool, lane: Lane, notice: Callable[[int], Awaitable[None]]
+    ) -> None:
         self._pool = pool
         self._lane = lane
+        self._notice = notice
         self._takers: dict[tuple[int, str], AbstractConnection] = {}
 
     async def take(self, shard: int, worker: str, count: int, block_s: float) -> list[Job]:
@@ -54,6 +59,8 @@ class JobQueue:
         connection = self._takers.get(taker)
         try:
             if connection is None:
+                # It may be another server: known before anything of it is claimed (PROTOCOL 10).
+                await self._notice(taker[0])
                 connection = self._takers[taker] = await connect(self._pool)
                 await self._forget_the_dead(taker[0])
             await connection.send_command(*command, check_health=False)

@@ -66,6 +66,11 @@ def jobs(shard: int) -> str:
     return f"relay:{{{shard}}}:jobs"
 
 
+def run(shard: int) -> str:
+    """Which server was seen last, and since when (PROTOCOL 10)."""
+    return f"relay:{{{shard}}}:run"
+
+
 def upstreams(worker: str) -> str:
     """What one worker reports of its upstreams."""
     return f"relay:{{upstreams}}:{worker}"

@@ -7,17 +7,19 @@ Redis and can do without surviving a restart. It passes the same contract tests 
 from __future__ import annotations
 
 import asyncio
+import copy
 import heapq
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from relay.errors import StoreUnavailable
 from relay.store import keys
 from relay.store.memory_channel import Faults, MemorySubscription
 from relay.store.memory_jobs import MemoryJobs
-from relay.store.memory_log import MemoryLog
+from relay.store.memory_log import MemoryLog, stranger
+from relay.store.memory_server import MemoryServer
 from relay.store.protocol import (
     Appended,
     Batch,
@@ -26,6 +28,7 @@ from relay.store.protocol import (
     Claimed,
     Gone,
     Job,
+    Kept,
     Lease,
     Message,
     Page,
@@ -40,6 +43,11 @@ from relay.store.quota_memory import MemoryQuotas
 if TYPE_CHECKING:
     from relay.config import RelayConfig
     from relay.request import GenerationRequest
+
+
+class Replica(NamedTuple):
+    logs: dict[str, MemoryLog]
+    jobs: dict[int, MemoryJobs]
 
 
 class MemoryStore:
@@ -60,6 +68,9 @@ class MemoryStore:
         self._expiries: list[tuple[float, str]] = []
         self._jobs: dict[int, MemoryJobs] = {}
         self.quotas = MemoryQuotas(self._call, self._now_ms)
+        self._retired: dict[str, int] = {}
+        """Epochs that no writer of these has: what was retired is not restored."""
+        self._server = MemoryServer(self._now_ms())
         self._subscriptions: list[MemorySubscription] = []
         self._reports: dict[str, tuple[float, bytes]] = {}
         """By worker: until when it counts, and what it says of its upstreams."""
@@ -83,6 +94,36 @@ class MemoryStore:
             self._publish_from(log, 0)
             return True
 
+    # -- losses (PROTOCOL 10) -------------------------------------------------------------------
+    async def notice(self, shard: int) -> None:
+        async with self._call("notice"):
+            self._server.notice(shard, self._now_ms())
+
+    def lose_everything(self) -> None:
+        """The server restarts empty."""
+        self._become(Replica({}, {}), empty=True)
+
+    def replica(self) -> Replica:
+        """What a replica has that hears nothing more from now on."""
+        jobs = {shard: jobs.copy() for shard, jobs in self._jobs.items()}
+        return Replica(copy.deepcopy(self._logs), jobs)
+
+    def promote(self, replica: Replica) -> None:
+        """That replica is the server from now on: what was written since is lost."""
+        self._become(replica, empty=False)
+
+    def _become(self, replica: Replica, *, empty: bool) -> None:
+        self._logs = replica.logs
+        for shard, jobs in self._jobs.items():
+            jobs.become(replica.jobs.get(shard) or MemoryJobs(shard))
+        self._retired.clear()
+        self._server.succeed(self._now_ms(), empty=empty)
+        self.lose_subscriptions()
+
+    def _grace_left_ms(self, log: MemoryLog) -> float:
+        shard = keys.shard_of(log.request.response_id)
+        return self._server.grace_left_ms(shard, log.created_ms, self._now_ms(), log.config.lease_s)
+
     # -- jobs -----------------------------------------------------------------------------------
     async def take(self, shard: int, worker: str, count: int, block_s: float) -> list[Job]:
         async with self._call("take"):
@@ -103,11 +144,13 @@ class MemoryStore:
             log = self._log(job.response_id)
             if log is None:
                 return Claim(outcome=Claimed.GONE)
-            before = log.seq
-            claim = log.claim(job, worker, at, self._now_ms())
+            before, now_ms = log.seq, self._now_ms()
+            grace_left_ms = self._grace_left_ms(log)
+            claim = log.claim(job, worker, at, now_ms, grace_left_ms)
             if claim.outcome is Claimed.BUSY:
                 # Idle since the other's last touch: the job comes back when that lease lapses.
-                touched_ms = log.lease_until_ms - self._config.lease_s * 1000
+                until_ms = log.busy_until_ms(now_ms, grace_left_ms)
+                touched_ms = min(now_ms, until_ms - self._config.lease_s * 1000)
                 self._jobs_of(job.shard).touch(job, worker, touched_ms)
             self._publish_from(log, before)
             return claim
@@ -116,9 +159,9 @@ class MemoryStore:
         async with self._call("renew"):
             log = self._log(lease.response_id)
             if log is None:
-                return Reply(Appended.FENCED)
+                return self._without_log(lease)
             reply = log.renew(lease, self._now_ms())
-            if reply.outcome is not Appended.FENCED:
+            if reply.outcome not in (Appended.FENCED, Appended.LOST):
                 jobs = self._jobs_of(lease.job.shard)
                 jobs.touch(lease.job, lease.worker, self._now_ms())
             return reply
@@ -159,11 +202,29 @@ class MemoryStore:
     def _write(self, batch: Batch, *, closes: bool) -> Reply:
         log = self._log(batch.lease.response_id)
         if log is None:
-            return Reply(Appended.FENCED)
+            return self._without_log(batch.lease)
         before = log.seq
         reply = log.write(batch, self._now_ms(), closes=closes)
         self._publish_from(log, before)
         return reply
+
+    async def restore(self, kept: Kept) -> Reply:
+        async with self._call("restore"):
+            lease, now_ms = kept.lease, self._now_ms()
+            before = self._log(lease.response_id)
+            reply = before.renew(lease, now_ms) if before else self._without_log(lease)
+            if reply.outcome is not Appended.LOST:
+                return Reply(reply.outcome, reply.seq, reply.stop_reason)
+            log = MemoryLog.restore(kept, before, self._config, now_ms)
+            self._logs[lease.response_id] = log
+            self._forget_expired(lease.response_id, log)
+            lease.job = self._jobs_of(lease.job.shard).restore(lease.job, lease.worker, now_ms)
+            news = Published(lease.response_id, log.epoch, log.seq + 1, [])
+            self._publish(news, lease.response_id)
+            return Reply(Appended.OK, log.seq, log.stop_reason)
+
+    def _without_log(self, lease: Lease) -> Reply:
+        return stranger(lease, self._retired.get(lease.response_id, -1), self._now_ms())
 
     # -- stopping -------------------------------------------------------------------------------
     async def cancel(self, response_id: str, reason: str, *, ended: bytes) -> Cancelled:
@@ -174,7 +235,7 @@ class MemoryStore:
             if log.ended:
                 return Cancelled.ENDED
             log.stop_reason = log.stop_reason or reason  # the first wish is the one recorded
-            if not log.queued:
+            if not log.queued or self._grace_left_ms(log):
                 self._publish(Stopped(response_id, log.stop_reason), response_id)
                 return Cancelled.FLAGGED
             before = log.seq
@@ -187,6 +248,8 @@ class MemoryStore:
             log = self._log(response_id)
             if log is None or log.ended or log.lease_until_ms > self._now_ms():
                 return False
+            if self._grace_left_ms(log):
+                return False
             before = log.seq
             log.end(running if log.attempts else queued, self._now_ms())
             self._publish_from(log, before)
@@ -194,7 +257,12 @@ class MemoryStore:
 
     async def retire(self, response_id: str) -> None:
         async with self._call("retire"):
-            self._logs.pop(response_id, None)
+            log = self._logs.pop(response_id, None)
+            epoch = log.epoch if log is not None else self._retired.get(response_id, 0)
+            self._retired[response_id] = max(epoch + 1, self._now_ms())
+            # After its lease a writer is refused anyway. An epoch tells when it was given.
+            over_ms = self._now_ms() - 2000 * self._config.lease_s
+            self._retired = {rid: e for rid, e in self._retired.items() if e > over_ms}
             self._publish(Gone(response_id), response_id)
 
     # -- reading --------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from relay.store.protocol import Job
 
@@ -34,6 +34,25 @@ class MemoryJobs:
     def add(self, response_id: str) -> None:
         self._added += 1
         self._waiting.append(Job(self._shard, f"{self._added}-0", response_id))
+        self._news.set()
+
+    def restore(self, job: Job, worker: str, now_ms: int) -> Job:
+        """In this worker's hands as it was, or handed out anew, under another id, if it is lost."""
+        if job.entry_id not in self._pending and job not in self._waiting:
+            self.add(job.response_id)
+            return self._waiting[-1]
+        self.touch(job, worker, now_ms)
+        return job
+
+    def copy(self) -> MemoryJobs:
+        made = MemoryJobs(self._shard)
+        made._waiting, made._added = self._waiting.copy(), self._added
+        made._pending = {entry: replace(pending) for entry, pending in self._pending.items()}
+        return made
+
+    def become(self, other: MemoryJobs) -> None:
+        """Have the jobs of `other`; ids go on, so that none is given twice."""
+        self._waiting, self._pending = other._waiting, other._pending
         self._news.set()
 
     async def wait(self, block_s: float) -> None:

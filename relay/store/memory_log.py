@@ -8,13 +8,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import msgspec
 
 from relay.errors import ProtocolViolation
 from relay.events import Created, Ended, Event, Started, decode_event, encode_event
-from relay.store.protocol import Appended, Batch, Claim, Claimed, Job, Lease, Page, Reply, Tail
+from relay.store.protocol import (
+    Appended,
+    Batch,
+    Claim,
+    Claimed,
+    Job,
+    Kept,
+    Lease,
+    Page,
+    Reply,
+    Tail,
+)
 
 if TYPE_CHECKING:
     from relay.config import RelayConfig
@@ -25,6 +36,8 @@ UNFINISHED_S: Final = 24 * 3600.0
 
 _CREATOR: Final = "creator"
 _LEFT: Final = "left:"
+_RESTORED: Final = "restored"
+"""Counts as the creator does, and lets heartbeats make themselves known (PROTOCOL 10)."""
 
 
 class Entry(NamedTuple):
@@ -48,12 +61,13 @@ class Presence:
         self._until.pop(_CREATOR, None)
         self._until[viewer] = now_ms + self._lost_ms
         return sum(
-            until >= now_ms and not member.startswith(_LEFT)
+            until >= now_ms and member != _RESTORED and not member.startswith(_LEFT)
             for member, until in self._until.items()
         )
 
     def beat(self, viewer: str, now_ms: int) -> None:
-        if viewer in self._until:
+        revives = viewer and _RESTORED in self._until and _LEFT + viewer not in self._until
+        if viewer in self._until or revives:
             self._until[viewer] = now_ms + self._lost_ms
 
     def leave(self, viewer: str, now_ms: int) -> None:
@@ -62,6 +76,10 @@ class Presence:
             if member == viewer or (of_login and member.startswith(viewer)):
                 del self._until[member]
                 self._until[_LEFT + member] = now_ms + self._left_ms
+
+    def restored(self) -> Self:
+        self._until[_RESTORED] = self._until.pop(_CREATOR)
+        return self
 
     def abandoned(self, now_ms: int) -> bool:
         return self._watched and max(self._until.values()) < now_ms
@@ -75,6 +93,7 @@ class MemoryLog:
     request: GenerationRequest
     upstream_model: str
     presence: Presence
+    created_ms: float
     deadline_ms: float
     """total_s after `created`."""
     expires_ms: float
@@ -104,6 +123,7 @@ class MemoryLog:
             request=request,
             upstream_model=upstream_model,
             presence=Presence(policy, heartbeat_s=heartbeat_s, now_ms=now_ms),
+            created_ms=created_ms,
             deadline_ms=created_ms + _ms(config.total_s),
             expires_ms=now_ms + _ms(config.total_s + UNFINISHED_S),
         )
@@ -116,6 +136,23 @@ class MemoryLog:
         )
         return log
 
+    @classmethod
+    def restore(
+        cls, kept: Kept, before: MemoryLog | None, config: RelayConfig, now_ms: int
+    ) -> MemoryLog:
+        """As its writer has it (PROTOCOL 10); what else is known of it `before` stays."""
+        log = cls.create(kept.request, kept.upstream_model, config, now_ms)
+        log.presence = before.presence if before is not None else log.presence.restored()
+        epochs = [*kept.epochs, *[kept.lease.epoch] * (len(kept.events) - len(kept.epochs))]
+        log.entries = [Entry(e, bytes(d)) for e, d in zip(epochs, kept.events, strict=True)]
+        log.epoch, log.queued, log.ended = kept.lease.epoch, False, kept.ended
+        log.attempts, log.has_content = kept.attempt, kept.has_content
+        log.content_bytes, log.output_tokens = kept.content_bytes, kept.output_tokens
+        log.stop_reason = (before and before.stop_reason) or kept.stop_reason
+        log.delivered = before.delivered if before is not None else 0
+        log._prolong(kept.lease, now_ms)
+        return log
+
     @property
     def seq(self) -> int:
         return len(self.entries)
@@ -124,12 +161,15 @@ class MemoryLog:
     def tail(self) -> Tail:
         return Tail(epoch=self.entries[-1].epoch, seq=self.seq, ended=self.ended)
 
-    def claim(self, job: Job, worker: str, at: str, now_ms: int) -> Claim:
+    def busy_until_ms(self, now_ms: int, grace_left_ms: float) -> float:
+        return max(self.lease_until_ms, now_ms + grace_left_ms)
+
+    def claim(self, job: Job, worker: str, at: str, now_ms: int, grace_left_ms: float = 0) -> Claim:
         """PROTOCOL 2. An ended log is never BUSY: to fold and finalize twice is harmless."""
         if self.ended:
             lease = Lease(job, worker, self.epoch, self._lease_from(now_ms))
             return self._claimed(Claimed.CLOSED, lease)
-        if self.lease_until_ms > now_ms:
+        if self.busy_until_ms(now_ms, grace_left_ms) > now_ms:
             return Claim(outcome=Claimed.BUSY)
         abandoned, expired = self.presence.abandoned(now_ms), now_ms > self.deadline_ms
         self._raise_epoch(now_ms)
@@ -152,8 +192,8 @@ class MemoryLog:
 
     def write(self, batch: Batch, now_ms: int, *, closes: bool) -> Reply:
         """Append, or append and close. Judged per event, so safe to repeat (PROTOCOL 3)."""
-        if self._fences(batch.lease, now_ms):
-            return Reply(Appended.FENCED)
+        if refusal := self._refuses(batch.lease, now_ms):
+            return refusal
         if self.ended:
             return Reply(Appended.CLOSED, self.seq)
         self._prolong(batch.lease, now_ms)
@@ -172,8 +212,8 @@ class MemoryLog:
         return Reply(Appended.OK, self.seq, self.stop_reason)
 
     def renew(self, lease: Lease, now_ms: int) -> Reply:
-        if self._fences(lease, now_ms):
-            return Reply(Appended.FENCED)
+        if refusal := self._refuses(lease, now_ms):
+            return refusal
         self._prolong(lease, now_ms)
         if not self.acknowledged:
             self.expires_ms = now_ms + _ms(self.config.total_s + UNFINISHED_S)
@@ -184,11 +224,12 @@ class MemoryLog:
 
     def release(self, lease: Lease, now_ms: int) -> bool:
         """Back to queued, without a lease. Refused where only an end may follow."""
-        if self.ended or self._fences(lease, now_ms):
+        if self.ended or self._refuses(lease, now_ms):
             return False
         if self.has_content or self.stop_reason is not None:
             return False
         self.queued = True
+        self.epoch += 1  # a write of the old holder that is still on its way is refused
         self.lease_until_ms = 0
         return True
 
@@ -222,15 +263,18 @@ class MemoryLog:
             return True  # nothing was seen yet, which is true of every log
         return after <= self.seq and epoch in (None, self.entries[after - 1].epoch)
 
-    def _fences(self, lease: Lease, now_ms: int) -> bool:
-        if self.queued or lease.epoch != self.epoch:
-            return True
+    def _refuses(self, lease: Lease, now_ms: int) -> Reply | None:
+        if lease.epoch != self.epoch:
+            return stranger(lease, self.epoch, now_ms)
         # After the end there is nothing left to write, so a late writer may hear of the end.
-        return not self.ended and now_ms > lease.lease_until_ms
+        if not self.ended and now_ms > lease.lease_until_ms:
+            return Reply(Appended.FENCED)
+        return None
 
     def _claimed(
         self, outcome: Claimed, lease: Lease, *, abandoned: bool = False, expired: bool = False
     ) -> Claim:
+        log = self.entries if outcome is Claimed.RUN else ()
         return Claim(
             outcome=outcome,
             lease=lease,
@@ -241,6 +285,8 @@ class MemoryLog:
             abandoned=abandoned,
             expired=expired,
             output_tokens=self.output_tokens,
+            events=[entry.data for entry in log],
+            epochs=[entry.epoch for entry in log],
         )
 
     def _raise_epoch(self, now_ms: int) -> None:
@@ -255,6 +301,13 @@ class MemoryLog:
 
     def _add(self, event: Event) -> None:
         self.entries.append(Entry(self.epoch, encode_event(event, self.seq + 1)))
+
+
+def stranger(lease: Lease, known_epoch: int, now_ms: int) -> Reply:
+    """What a writer is told whose epoch is not the log's, or that has no log (PROTOCOL 2, 10)."""
+    if now_ms > lease.lease_until_ms or known_epoch > lease.epoch:
+        return Reply(Appended.FENCED)
+    return Reply(Appended.LOST)
 
 
 def _ms(seconds: float) -> float:

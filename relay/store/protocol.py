@@ -8,7 +8,7 @@ is known about whether it happened, and every call may be repeated.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
@@ -56,7 +56,8 @@ class Claimed(StrEnum):
     CLOSED = "closed"
     """The log has ended; fold, finalize and ack may still be due."""
     BUSY = "busy"
-    """Another writer's lease still runs; the job comes again later."""
+    """Another writer's lease still runs, or may run: the server is a new one and waits for its
+    writers (PROTOCOL 10). The job comes again later."""
     GONE = "gone"
     """No log. Ack the job; the sweep makes the log anew if its row is not final."""
 
@@ -77,6 +78,34 @@ class Claim:
     """total_s from `created` has passed."""
     output_tokens: int = 0
     """What the last writer had counted when it last wrote."""
+    events: Sequence[bytes] = ()
+    """With RUN: the whole log, `started` included; no content is among it."""
+    epochs: Sequence[int] = ()
+    """One per event."""
+
+    def with_log(self, events: Sequence[bytes], epochs: Sequence[int]) -> Claim:
+        """For TAKE_OVER, whose log may be long: as it was read."""
+        return replace(self, events=events, epochs=epochs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What a writer has of its response: enough to write it again after a loss (PROTOCOL 10)."""
+
+    lease: Lease
+    request: GenerationRequest
+    upstream_model: str
+    attempt: int
+    events: Sequence[bytes]
+    """From seq 1 on."""
+    epochs: Sequence[int]
+    """Of the first events; all others are the lease's."""
+    ended: bool
+    """The last event is `ended`."""
+    has_content: bool
+    content_bytes: int
+    output_tokens: int
+    stop_reason: str | None
 
 
 class Appended(StrEnum):
@@ -88,10 +117,12 @@ class Appended(StrEnum):
     """The log is behind `first_seq`; `Reply.seq` is its tail: send again from there."""
     FULL = "full"
     """Content past max_log_bytes, or the store is out of memory: nothing was added."""
+    LOST = "lost"
+    """The store has forgotten this log, or the claim of it: its writer restores it."""
 
 
 class Reply(Struct, frozen=True, gc=False):
-    """Answer to append, close and renew."""
+    """Answer to append, close, renew and restore."""
 
     outcome: Appended
     seq: int = 0
@@ -213,8 +244,8 @@ class Store(Protocol):
         """
 
     async def renew(self, lease: Lease) -> Reply:
-        """OK (or CLOSED, while the end is being recorded) or FENCED. Keeps the job from going
-        idle."""
+        """OK (or CLOSED, while the end is being recorded), FENCED or LOST. Keeps the job from
+        going idle."""
 
     async def release(self, lease: Lease) -> bool:
         """Give a job without content back at once: another worker takes it without waiting.
@@ -242,10 +273,18 @@ class Store(Protocol):
         `ended` and `usage` fit whatever max_log_bytes says.
         """
 
+    async def restore(self, kept: Kept) -> Reply:
+        """Make log, meta, presence and job again as their writer has them, in one atomic step.
+
+        OK also when nothing was lost after all, with the tail that the log has; CLOSED if that has
+        ended; FENCED if a later claim is known. `kept.lease.job` is a new one if the old was lost.
+        """
+
     # -- stopping -------------------------------------------------------------------------------
     async def cancel(self, response_id: str, reason: str, *, ended: bytes) -> Cancelled:
         """Set the stop flag and wake the writer, or end a queued response on the spot.
 
+        In the grace after a fail-over only the flag is set (PROTOCOL 10).
         `ended` is the terminal event as encoded with seq 0 and epoch 0; the store numbers it.
         """
 
@@ -256,7 +295,10 @@ class Store(Protocol):
         """
 
     async def retire(self, response_id: str) -> None:
-        """Delete log, meta and viewers because the record is final; viewers are told `Gone`."""
+        """Delete log, meta and viewers because the record is final; viewers are told `Gone`.
+
+        Whoever still writes is fenced: what was retired is not restored.
+        """
 
     # -- reading --------------------------------------------------------------------------------
     async def read(
@@ -284,7 +326,8 @@ class Store(Protocol):
     async def beat(self, beats: Sequence[tuple[str, str, int]]) -> None:
         """(response id, viewer, highest seq handed to its socket) of viewers still there.
 
-        Prolongs only a presence that exists: a late heartbeat does not revive who left.
+        Prolongs only a presence that exists: a late heartbeat does not revive who left. After a
+        restore, which knows nobody, it makes a presence of whoever did not leave since.
         """
 
     async def leave(self, response_id: str, viewer: str) -> None:
@@ -305,6 +348,9 @@ class Store(Protocol):
 
     async def workers(self, shard: int, within_s: float) -> int:
         """How many workers asked for jobs of this shard in the last `within_s` seconds."""
+
+    async def notice(self, shard: int) -> None:
+        """Note which server this is, so that a new one is known before anything is claimed."""
 
     # -- upstreams ------------------------------------------------------------------------------
     async def report_upstreams(self, worker: str, report: bytes, ttl_s: float) -> None:

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import datetime
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from redis.asyncio.connection import ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, OutOfMemoryError, ResponseError
+from redis.exceptions import NoScriptError, ResponseError
 
 from relay.errors import StoreUnavailable
 from relay.events import Created, encode_event
 from relay.store import keys, scripts
+from relay.store.facts import created_ms, kept_args, timer_ms
 from relay.store.jobs import JobQueue
 from relay.store.lane import Command, Lane
 from relay.store.protocol import (
@@ -27,8 +28,8 @@ from relay.store.protocol import (
     Batch,
     Cancelled,
     Claim,
-    Claimed,
     Job,
+    Kept,
     Lease,
     Page,
     Reply,
@@ -36,6 +37,7 @@ from relay.store.protocol import (
     Tail,
 )
 from relay.store.quota_redis import RedisQuotas
+from relay.store.replies import read_claim, read_page, read_refusal, read_reply
 from relay.store.reports import Reports
 from relay.store.subscription import RedisSubscription
 
@@ -47,18 +49,12 @@ if TYPE_CHECKING:
     from relay.store.scripts import Script
 
 PING_S: Final = 1.0
-LONGEST_S: Final = 366 * 86_400.0
-"""A timer for longer is never; Lua would print its milliseconds as 1e+14."""
 FRESH_S: Final = 0.02
 DAY_MS: Final = 86_400_000
 
 
 def _command(script: Script, key_names: Sequence[str], args: Command) -> Command:
     return ("EVALSHA", script.sha, len(key_names), *key_names, *args)
-
-
-def _ms(seconds: float | None) -> int:
-    return -1 if seconds is None else round(min(seconds, LONGEST_S) * 1000)
 
 
 class RedisStore:
@@ -76,7 +72,7 @@ class RedisStore:
         )
         self._writes = Lane(self._pool)
         self._reads = Lane(self._pool)
-        self._queue = JobQueue(self._pool, self._writes)
+        self._queue = JobQueue(self._pool, self._writes, self.notice)
         self._reports = Reports(self._writes)
         self.quotas = RedisQuotas(self._writes)
         self._lease_ms = round(config.lease_s * 1000)
@@ -114,7 +110,7 @@ class RedisStore:
     async def create(self, request: GenerationRequest, *, upstream_model: str) -> bool:
         rid = request.response_id
         created = Created(response_id=rid, model=request.model, created_at=request.created_at)
-        created_ms = datetime.fromisoformat(request.created_at).timestamp() * 1000
+        born_ms = created_ms(request)
         policy = request.on_disconnect
         made = await self._call(
             scripts.CREATE,
@@ -123,12 +119,13 @@ class RedisStore:
                 encode_event(created, 1),
                 rid,
                 msgspec.json.encode(upstream_model),
-                round(created_ms + self._config.total_s * 1000),
-                _ms(policy.cancel_after_s),
-                _ms(policy.leave_after_s),
+                born_ms + round(self._config.total_s * 1000),
+                timer_ms(policy.cancel_after_s),
+                timer_ms(policy.leave_after_s),
                 self._grace_ms,
                 self._ttl_ms,
                 keys.channel(rid),
+                born_ms,
             ],
         )
         return bool(made)
@@ -143,11 +140,17 @@ class RedisStore:
     async def workers(self, shard: int, within_s: float) -> int:
         return await self._queue.workers(shard, within_s)
 
+    async def notice(self, shard: int) -> None:
+        await self._call(scripts.NOTICE, [keys.run(shard)], [])
+
     async def claim(self, job: Job, worker: str, *, at: str) -> Claim:
         rid = job.response_id
         reply = await self._call(
             scripts.CLAIM,
-            [keys.log(rid), keys.meta(rid), keys.jobs(job.shard), keys.viewers(rid)],
+            [
+                *(keys.log(rid), keys.meta(rid), keys.jobs(job.shard), keys.viewers(rid)),
+                keys.run(job.shard),
+            ],
             [
                 job.entry_id,
                 worker,
@@ -158,20 +161,7 @@ class RedisStore:
                 keys.GROUP,
             ],
         )
-        outcome = Claimed(reply[0].decode())
-        if outcome in (Claimed.GONE, Claimed.BUSY):
-            return Claim(outcome=outcome)
-        return Claim(
-            outcome=outcome,
-            lease=Lease(job, worker, epoch=reply[1], lease_until_ms=reply[2]),
-            seq=reply[3],
-            attempt=reply[4],
-            has_content=bool(reply[5]),
-            stop_reason=reply[6].decode() or None,
-            abandoned=bool(reply[7]),
-            expired=bool(reply[8]),
-            output_tokens=reply[9],
-        )
+        return read_claim(job, worker, reply)
 
     async def renew(self, lease: Lease) -> Reply:
         rid = lease.response_id
@@ -188,7 +178,7 @@ class RedisStore:
                 self._ttl_ms,
             ],
         )
-        answer = _reply(lease, reply)
+        answer = read_reply(lease, reply)
         if answer.outcome is Appended.OK and reply[4]:
             return Reply(answer.outcome, answer.seq, answer.stop_reason, abandoned=True)
         return answer
@@ -242,11 +232,11 @@ class RedisStore:
         answers: list[Reply | Exception] = []
         for batch, future in zip(batches, futures, strict=True):
             try:
-                answers.append(_reply(batch.lease, await future))
+                answers.append(read_reply(batch.lease, await future))
             except NoScriptError:
                 answers.append(await self._append_loading(batch))
             except ResponseError as error:
-                answers.append(_refused(error))
+                answers.append(read_refusal(error))
             except StoreUnavailable as error:
                 answers.append(error)
         return answers
@@ -254,9 +244,11 @@ class RedisStore:
     async def _append_loading(self, batch: Batch) -> Reply | Exception:
         try:
             await self._writes.send(("SCRIPT", "LOAD", scripts.APPEND.source))
-            return _reply(batch.lease, await self._writes.send(self._write(scripts.APPEND, batch)))
+            return read_reply(
+                batch.lease, await self._writes.send(self._write(scripts.APPEND, batch))
+            )
         except ResponseError as error:
-            return _refused(error)
+            return read_refusal(error)
         except StoreUnavailable as error:
             return error
 
@@ -264,35 +256,59 @@ class RedisStore:
         rid = batch.lease.response_id
         args = self._write(scripts.CLOSE, batch)[5:]
         reply = await self._call(scripts.CLOSE, [keys.log(rid), keys.meta(rid)], args)
-        return _reply(batch.lease, reply)
+        return read_reply(batch.lease, reply)
+
+    async def restore(self, kept: Kept) -> Reply:
+        lease = kept.lease
+        rid, job = lease.response_id, lease.job
+        reply = await self._call(
+            scripts.RESTORE,
+            [keys.log(rid), keys.meta(rid), keys.jobs(job.shard), keys.viewers(rid)],
+            [
+                lease.epoch,
+                lease.lease_until_ms,
+                self._lease_ms,
+                rid,
+                job.entry_id,
+                lease.worker,
+                keys.GROUP,
+                keys.channel(rid),
+                self._ttl_ms,
+                self._grace_ms,
+                *kept_args(kept, self._config.total_s),
+            ],
+        )
+        answer = read_reply(lease, reply)
+        if answer.outcome is not Appended.FENCED:
+            lease.job = replace(job, entry_id=reply[4].decode())
+        return answer
 
     # -- stopping -------------------------------------------------------------------------------
     async def cancel(self, response_id: str, reason: str, *, ended: bytes) -> Cancelled:
+        shard = keys.shard_of(response_id)
         reply = await self._call(
             scripts.CANCEL,
-            [keys.log(response_id), keys.meta(response_id)],
+            [keys.log(response_id), keys.meta(response_id), keys.run(shard)],
             [
                 reason,
                 ended,
                 keys.channel(response_id),
-                keys.stops(keys.shard_of(response_id)),
+                keys.stops(shard),
                 response_id,
+                self._lease_ms,
             ],
         )
         return Cancelled(reply.decode())
 
     async def expire(self, response_id: str, *, queued: bytes, running: bytes) -> bool:
-        return bool(
-            await self._call(
-                scripts.EXPIRE,
-                [keys.log(response_id), keys.meta(response_id)],
-                [queued, running, keys.channel(response_id)],
-            )
-        )
+        run = keys.run(keys.shard_of(response_id))
+        names = [keys.log(response_id), keys.meta(response_id), run]
+        args: Command = [queued, running, keys.channel(response_id), self._lease_ms]
+        return bool(await self._call(scripts.EXPIRE, names, args))
 
     async def retire(self, response_id: str) -> None:
         names = [keys.log(response_id), keys.meta(response_id), keys.viewers(response_id)]
-        await self._call(scripts.RETIRE, names, [keys.channel(response_id)])
+        await self._call(scripts.RETIRE, names, [keys.channel(response_id), 2 * self._lease_ms])
 
     # -- reading --------------------------------------------------------------------------------
     async def read(
@@ -301,19 +317,7 @@ class RedisStore:
         names = [keys.log(response_id), keys.meta(response_id)]
         args = [after, "" if epoch is None else epoch, max_bytes]
         reply = await self._call(scripts.READ, names, args, self._reads)
-        if reply is None:
-            return None
-        valid, tail_epoch, tail_seq, ended, runs, joined = reply
-        epochs: list[int] = []
-        for i in range(0, len(runs), 2):
-            epochs += [int(runs[i])] * int(runs[i + 1])
-        return Page(
-            first_seq=after + 1,
-            events=joined.split(b"\n") if joined else [],
-            epochs=epochs,
-            tail=Tail(tail_epoch, tail_seq, bool(ended)),
-            valid=bool(valid),
-        )
+        return None if reply is None else read_page(after, reply)
 
     async def tails(self, response_ids: Sequence[str]) -> list[Tail | None]:
         futures = [
@@ -379,17 +383,3 @@ class RedisStore:
         await self._reads.aclose()
         await self._queue.aclose()
         await self._pool.aclose()
-
-
-def _reply(lease: Lease, reply: list[Any]) -> Reply:
-    outcome = Appended(reply[0].decode())
-    if outcome is Appended.FENCED:
-        return Reply(outcome)
-    lease.lease_until_ms = reply[2] or lease.lease_until_ms
-    return Reply(outcome, reply[1], reply[3].decode() or None)
-
-
-def _refused(error: ResponseError) -> Reply | Exception:
-    if isinstance(error, OutOfMemoryError):
-        return Reply(Appended.FULL)
-    return StoreUnavailable(f"append: {error}")

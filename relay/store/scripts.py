@@ -20,22 +20,25 @@ class Script:
     sha: str
 
 
-def _load(name: str, flags: str, file: str | None = None) -> Script:
-    body = files("relay.store").joinpath("lua", f"{file or name}.lua").read_text("utf-8")
+def _load(name: str, flags: str, *parts: str) -> Script:
+    lua = files("relay.store").joinpath("lua")
+    bodies = [lua.joinpath(f"{part}.lua").read_text("utf-8") for part in parts or (name,)]
     head = f"#!lua flags={flags}\n" if flags else "#!lua\n"
-    source = (head + body).encode()
+    source = (head + "".join(bodies)).encode()
     return Script(name, source, sha1(source).hexdigest())  # noqa: S324 - Redis names scripts by SHA-1
 
 
 CREATE: Final = _load("create", "")
-APPEND: Final = _load("append", "", "write")
-CLOSE: Final = _load("close", "allow-oom", "write")
-CLAIM: Final = _load("claim", "allow-oom")
-RENEW: Final = _load("renew", "allow-oom")
+APPEND: Final = _load("append", "", "unknown", "write")
+CLOSE: Final = _load("close", "allow-oom", "unknown", "write")
+RESTORE: Final = _load("restore", "allow-oom")
+CLAIM: Final = _load("claim", "allow-oom", "run", "claim")
+NOTICE: Final = _load("notice", "allow-oom", "run", "notice")
+RENEW: Final = _load("renew", "allow-oom", "unknown", "renew")
 RELEASE: Final = _load("release", "allow-oom")
 ACK: Final = _load("ack", "allow-oom")
-CANCEL: Final = _load("cancel", "allow-oom")
-EXPIRE: Final = _load("expire", "allow-oom")
+CANCEL: Final = _load("cancel", "allow-oom", "run", "cancel")
+EXPIRE: Final = _load("expire", "allow-oom", "run", "expire")
 RETIRE: Final = _load("retire", "allow-oom")
 ATTEND: Final = _load("attend", "allow-oom")
 BEAT: Final = _load("beat", "allow-oom")

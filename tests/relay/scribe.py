@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from relay import events as ev
 from relay.fold import text_sha256
 from relay.generate import End, ended
-from relay.generate.run import now_rfc3339
+from relay.generate.end import now_rfc3339
 from relay.request import Disconnect, GenerationRequest
 from relay.store import Batch, Claimed, Lease, Reply, Store, new_response_id
 from tests.waiting import wait_until

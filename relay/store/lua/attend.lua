@@ -9,6 +9,6 @@ redis.call('ZADD', KEYS[1], now + ARGV[2] + math.max(0, ca), ARGV[1])
 redis.call('ZREM', KEYS[1], 'creator')
 local count = 0
 for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], now, '+inf')) do
-  if string.sub(member, 1, 5) ~= 'left:' then count = count + 1 end
+  if member ~= 'restored' and string.sub(member, 1, 5) ~= 'left:' then count = count + 1 end
 end
 return count

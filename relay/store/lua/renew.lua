@@ -5,7 +5,7 @@
 local m = redis.call('HMGET', KEYS[2], 'state', 'epoch', 'seq', 'stop', 'ca', 'acked')
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-if not m[1] or tonumber(m[2]) ~= tonumber(ARGV[1]) then return {'fenced'} end
+if not m[1] or tonumber(m[2]) ~= tonumber(ARGV[1]) then return unknown(m[2], ARGV[1], ARGV[2]) end
 local ended = m[1] == 'ended'
 if not ended and now > tonumber(ARGV[2]) then return {'fenced'} end
 redis.call('XCLAIM', KEYS[3], ARGV[6], ARGV[5], 0, ARGV[4], 'IDLE', 0, 'JUSTID')

@@ -3,9 +3,9 @@
 -- KEYS 1 log  2 meta
 -- ARGV 1 epoch  2 lease_until the writer was last given  3 lease ms  4 max bytes, or -1  5 has content
 --      6 channel  7 closing  8 output tokens counted so far  9 first seq  10… events
--- reply {how, seq, lease_until, stop}. Compares per event, so it is safe to repeat after an unknown outcome.
+-- reply {how, seq, lease_until, stop}; 'lost': restore it. Compares per event, so it is safe to repeat after an unknown outcome.
 local m = redis.call('HMGET', KEYS[2], 'state', 'epoch', 'seq', 'bytes', 'stop')
-if not m[1] or tonumber(m[2]) ~= tonumber(ARGV[1]) then return {'fenced'} end
+if not m[1] or tonumber(m[2]) ~= tonumber(ARGV[1]) then return unknown(m[2], ARGV[1], ARGV[2]) end
 local tail = tonumber(m[3])
 if m[1] == 'ended' then return {'closed', tail, 0, ''} end
 local t = redis.call('TIME')

@@ -16,8 +16,9 @@ import redis.asyncio
 
 from relay import events as ev
 from relay.request import Disconnect, GenerationRequest
-from relay.store import Claim, Job, Lease, MemoryStore, RedisStore, Reply, Store
+from relay.store import Claim, Job, Kept, Lease, MemoryStore, RedisStore, Reply, Store, keys
 from relay.store.protocol import Appended, Claimed
+from tests.relay.losses import lose_everything, promote, replica_of
 from tests.relay.store.words import AT, ENDED, batch, leased
 from tests.waiting import wait_until
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 HASTY_S = 0.05
 """Lease of `Ground.hasty` on Redis: short enough to wait for, long enough to be noticed."""
 STEP_S = 0.01
+LONG_S = 3600.0
+"""Since when a ground's server is known: a new one is a matter of its own (PROTOCOL 10)."""
 KINDS = ("memory", "redis")
 
 
@@ -54,6 +57,7 @@ class Ground:
     """Set on memory."""
     client: redis.asyncio.Redis | None = None
     """Set on Redis."""
+    url: str = ""
     jobs: list[Job] = field(default_factory=list)
 
     # -- time -----------------------------------------------------------------------------------
@@ -93,6 +97,36 @@ class Ground:
         reply = await self.hasty.renew(lease)
         if reply.outcome is not Appended.FENCED:
             await self.until_ms(lease.lease_until_ms)
+
+    # -- losses (PROTOCOL 10) ---------------------------------------------------------------------
+    async def lose_everything(self) -> None:
+        await lose_everything(self.store, self.url)
+
+    async def replica(self) -> Any:
+        return await replica_of(self.store, self.url)
+
+    async def promote(self, replica: Any) -> None:
+        await promote(self.store, self.url, replica)
+
+    async def kept(self, lease: Lease, attempt: int = 1, **changes: Any) -> Kept:
+        """What the writer of this log has, which is all that is in it now."""
+        page = await self.store.read(lease.response_id, after=0, max_bytes=10_000_000)
+        assert page is not None
+        content = any(isinstance(ev.decode_event(data), ev.CONTENT) for data in page.events)
+        kept = Kept(
+            lease=lease,
+            request=await self.request(lease.response_id, Disconnect(cancel_after_s=300)),
+            upstream_model="small",
+            attempt=attempt,
+            events=page.events,
+            epochs=page.epochs,
+            ended=page.tail.ended,
+            has_content=content,
+            content_bytes=sum(map(len, page.events)) if content else 0,
+            output_tokens=7,
+            stop_reason=None,
+        )
+        return replace(kept, **changes)
 
     # -- words ----------------------------------------------------------------------------------
     async def create(
@@ -168,10 +202,11 @@ class Ground:
         return [event.delta for event in log if isinstance(event, ev.TextDelta)]
 
     async def ttls_ms(self) -> dict[str, int]:
-        """Key → time to live, of every key but the job streams, which stay. Redis only."""
+        """Key → time to live, of every key but a shard's own, which stay. Redis only."""
         assert self.client is not None
         names = [str(name) for name in await self.client.keys()]
-        return {name: await self.client.pttl(name) for name in names if not name.endswith(":jobs")}
+        shards = (":jobs", ":run")
+        return {name: await self.client.pttl(name) for name in names if not name.endswith(shards)}
 
     async def break_subscriptions(self) -> None:
         if isinstance(self.store, MemoryStore):
@@ -188,6 +223,8 @@ async def open_ground(kind: str, url: str, config: RelayConfig) -> AsyncIterator
             clock = Clock()
             memory = MemoryStore(config, clock=clock)
             stack.push_async_callback(memory.aclose)
+            await memory.notice(0)
+            clock.now_s += LONG_S
             yield Ground(store=memory, second=memory, hasty=memory, config=config, clock=clock)
             return
         stores = [RedisStore(url, config), RedisStore(url, config)]
@@ -197,8 +234,15 @@ async def open_ground(kind: str, url: str, config: RelayConfig) -> AsyncIterator
         client = redis.asyncio.Redis.from_url(url, decode_responses=True)
         stack.push_async_callback(client.aclose)
         await client.flushall()
+        await stores[0].notice(0)
+        await client.hset(keys.run(0), "noticed", "0")
         ground = Ground(
-            store=stores[0], second=stores[1], hasty=stores[2], config=config, client=client
+            store=stores[0],
+            second=stores[1],
+            hasty=stores[2],
+            config=config,
+            client=client,
+            url=url,
         )
         yield ground
         immortal = [name for name, ttl_ms in (await ground.ttls_ms()).items() if ttl_ms < 0]

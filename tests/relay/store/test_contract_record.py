@@ -64,8 +64,8 @@ async def test_after_retention_s_nothing_is_left(new_ground: OpenGround) -> None
     assert await store.cancel(rid, "user", ended=CANCELLED) is Cancelled.MISSING
     assert not await store.expire(rid, queued=QUEUED_OVER, running=RUNNING_OVER)
     assert (await ground.claim(lease.job)).outcome is Claimed.GONE
-    assert (await ground.append(lease, 6, text("late"))).outcome is Appended.FENCED
-    assert (await store.renew(lease)).outcome is Appended.FENCED
+    assert (await ground.append(lease, 6, text("late"))).outcome is Appended.LOST
+    assert (await store.renew(lease)).outcome is Appended.LOST
     assert not await store.release(lease)
     if ground.client is not None:
         assert await ground.ttls_ms() == {}
@@ -167,7 +167,7 @@ async def test_a_lost_log_can_be_made_anew(ground: Ground, store: Store) -> None
     await ground.append(lease, 3, text("lost"))
     await store.retire(rid)
     assert await store.create(await ground.request(rid), upstream_model="small")
-    assert (await ground.append(lease, 4, text("late"))).outcome is Appended.FENCED
+    assert (await ground.append(lease, 4, text("late"))).outcome is Appended.LOST
     (job,) = await store.take(0, "b", 9, 0)
     claim = await ground.claim(job)
     assert (claim.outcome, claim.attempt, claim.seq) == (Claimed.RUN, 1, 2)
