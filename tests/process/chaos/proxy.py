@@ -40,6 +40,8 @@ class Proxy:
         self._server.close()
         for link in list(self._links):
             link.cut()
+        while self._links:  # each ends by itself once its sockets are closed
+            await asyncio.sleep(0.01)
 
     @property
     def open_links(self) -> int:
@@ -50,6 +52,12 @@ class Proxy:
         self._cutting = True
         for link in self._links:
             link.left_bytes = self._rng.randrange(2000)
+
+    def turn(self, target_port: int) -> None:
+        """Every connection breaks, and new ones go to another server."""
+        self._target_port = target_port
+        for link in list(self._links):
+            link.cut()
 
     def heal(self) -> None:
         self.delay_s, self._cutting = 0.0, False
