@@ -6,13 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from asgiref.sync import sync_to_async
 
 from chatapp import services
 from chatapp.finalize import Records
 from chatapp.models import Chat, Message, Plan, Response, User
 from chatapp.services import QueueFull, StoreAway, Sweep, records
 from chatapp.services.settling import start_next
-from chatapp.services.writing import MAX_WAITING
+from chatapp.services.writing import MAX_WAITING, Draft, Written, begin
 from relay import GenerationRequest, StopReason, conclude
 from tests.chatapp.conftest import is_problem, scribe_of
 
@@ -176,6 +177,32 @@ async def test_an_end_and_an_arrival_at_the_same_moment(
     assert await told(second) == ["user: one", "assistant: eins", "user: two"]
     jobs = await store.take(0, "w", 10, 0)
     assert [job.response_id for job in jobs] == [second.pk]
+
+
+async def test_an_end_that_saw_nobody_wait_is_noticed_by_who_arrives(
+    queueing: Chat, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on PostgreSQL, where the end may be written between the arrival's look and its commit."""
+    from chatapp.services import asking
+
+    first = await say(queueing, "one")
+    await end(store, first, "eins")
+    outcome, real = await conclude(store, first.pk), asking.write
+
+    async def end_meanwhile(draft: Draft) -> Written:
+        written = await real(draft)
+        await Records().finalize(outcome)
+        return written
+
+    monkeypatch.setattr(asking, "write", end_meanwhile)
+    await say(queueing, "two")
+    assert await states(queueing) == ["completed", "queued"]
+
+
+async def test_nothing_begins_beside_an_answer_that_runs(queueing: Chat) -> None:
+    _, second = await say(queueing, "one"), await say(queueing, "two")
+    assert await sync_to_async(begin)(second.pk) is None
+    assert await states(queueing) == ["queued", "waits"]
 
 
 async def test_many_that_begin_the_same_one_begin_it_once(

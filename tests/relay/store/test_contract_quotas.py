@@ -105,7 +105,7 @@ async def test_releasing_counts_nothing(ground: Ground) -> None:
 async def test_a_reservation_lapses_and_is_still_settled_once(ground: Ground) -> None:
     ann = await person(ground, running=1, tokens=100)
     crashed = rid()
-    assert await ann.reserve(crashed, life_s=0.05, hold=99) is Reserved.GRANTED
+    assert await ann.reserve(crashed, life_s=0.05, hold=100) is Reserved.GRANTED
     await ground.until_ms(ann.now_ms + 60)
     assert await ann.reserve(rid()) is Reserved.GRANTED, "its place is free, and so is its hold"
     assert await ann.settle(crashed, 40) is True
