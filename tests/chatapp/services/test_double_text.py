@@ -13,7 +13,7 @@ from chatapp.finalize import Records
 from chatapp.models import Chat, Message, Plan, Response, User
 from chatapp.services import QueueFull, StoreAway, Sweep, records
 from chatapp.services.settling import start_next
-from chatapp.services.writing import MAX_WAITING, Draft, Written, begin
+from chatapp.services.writing import MAX_WAITING, Draft, Written, begin, write
 from relay import GenerationRequest, StopReason, conclude
 from tests.chatapp.conftest import is_problem, scribe_of
 
@@ -183,18 +183,16 @@ async def test_an_end_that_saw_nobody_wait_is_noticed_by_who_arrives(
     queueing: Chat, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on PostgreSQL, where the end may be written between the arrival's look and its commit."""
-    from chatapp.services import asking
-
     first = await say(queueing, "one")
     await end(store, first, "eins")
-    outcome, real = await conclude(store, first.pk), asking.write
+    outcome = await conclude(store, first.pk)
 
     async def end_meanwhile(draft: Draft) -> Written:
-        written = await real(draft)
+        written = await write(draft)
         await Records().finalize(outcome)
         return written
 
-    monkeypatch.setattr(asking, "write", end_meanwhile)
+    monkeypatch.setattr("chatapp.services.asking.write", end_meanwhile)
     await say(queueing, "two")
     assert await states(queueing) == ["completed", "queued"]
 
