@@ -149,6 +149,24 @@ async def test_without_memory_answers_can_only_end(
     assert await ground.types(running.response_id) == ["created", "started", "ended"]
 
 
+async def test_without_memory_a_lost_log_is_still_restored(
+    ground: Ground, client: redis.asyncio.Redis
+) -> None:
+    """PROTOCOL 3.6, 10.1: it was there before, and without it nobody could end it."""
+    lease = await ground.run()
+    kept = await ground.kept(lease)
+    await client.flushall()
+    await client.config_set("maxmemory", 1)
+    try:
+        assert (await ground.append(lease, 3, text("more"))).outcome is Appended.FULL
+        assert (await ground.close(lease, 3)).outcome is Appended.LOST
+        assert (await ground.store.restore(kept)).outcome is Appended.OK
+        assert (await ground.close(lease, 3)).outcome is Appended.OK
+    finally:
+        await client.config_set("maxmemory", 0)
+    assert await ground.types(lease.response_id) == ["created", "started", "ended"]
+
+
 async def test_scripts_that_the_server_forgot_are_loaded_again(
     ground: Ground, client: redis.asyncio.Redis
 ) -> None:
