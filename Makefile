@@ -18,6 +18,7 @@ help:
 	@echo "make fuzz     two minutes of odd input for every parser"
 	@echo "make chaos    break real processes for five minutes (SEED=1 MINUTES=5 DB=sqlite or postgres)"
 	@echo "make bench    measure, print the table, write JSON"
+	@echo "make audit    ask PyPI whether anything in requirements.txt is known to be unsafe"
 	@echo "make lock     renew requirements.txt and requirements-model.txt"
 	@echo "make clean    remove .venv and caches (keeps .data)"
 
@@ -82,6 +83,15 @@ chaos: setup
 
 bench: setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash tests/bench/run.sh $(ARGS)
+
+# The lock is what is asked about, not the environment. The tool has an environment of its own, as
+# below: it would bring twenty packages into ours. Strict: what could not be asked about is a failure,
+# or a mirror that knows of no vulnerabilities would say that there are none.
+audit:
+	tool=$$(mktemp -d) && trap 'rm -rf "$$tool"' EXIT \
+	  && $(PYTHON) -m venv "$$tool" && "$$tool/bin/python" -m pip install --quiet "pip-audit>=2.9,<3" \
+	  && "$$tool/bin/pip-audit" --strict --require-hashes --disable-pip -r requirements.txt \
+	  && "$$tool/bin/pip-audit" --strict --require-hashes --disable-pip -r requirements-model.txt
 
 lock:
 	tool=$$(mktemp -d) && trap 'rm -rf "$$tool"' EXIT \

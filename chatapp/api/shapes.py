@@ -8,13 +8,15 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from chatapp.services import limits
 from relay import Disconnect
 
 Seconds = Annotated[float, Field(ge=0, le=7 * 86_400, allow_inf_nan=False)]
 """A week at most: longer than any log lives while nobody has acknowledged its end."""
+
+MAX_TURNS = 4096
 
 
 class Strict(BaseModel):
@@ -85,6 +87,14 @@ class ResponseIn(Strict):
     tools: Annotated[list[dict[str, Any]], Field(max_length=128)] = []
     on_disconnect: OnDisconnect | None = None
     metadata: dict[str, Any] = {}
+
+    @field_validator("input", mode="before")
+    @classmethod
+    def _is_no_flood(cls, value: Any) -> Any:
+        # 100,000 turns of one letter kept the loop for 0.7 s before any limit of bytes was met.
+        if isinstance(value, list) and len(value) > MAX_TURNS:
+            raise ValueError(f"at most {MAX_TURNS} messages are taken")
+        return value
 
     def messages(self) -> list[dict[str, Any]]:
         if isinstance(self.input, str):

@@ -233,3 +233,17 @@ def test_a_frame_cannot_be_made_of_two(char: str) -> None:
     for frame in (Frame(data="", event=f"a{char}b"), Frame(data="", id=f"1{char}2")):
         with pytest.raises(ValueError, match="CR, LF or NUL"):
             encode_frame(frame)
+
+
+async def test_a_question_of_very_many_turns_is_refused(api: Api) -> None:
+    turns = [{"role": "user", "content": "a"}] * 4097
+    reply = await api.post("/api/responses", {"model": "fast", "input": turns})
+    assert "4096" in is_problem(reply, 422)["detail"]
+    assert (
+        await api.post("/api/responses", {"model": "fast", "input": turns[1:]})
+    ).status_code == 202
+
+
+@pytest.mark.parametrize("up", ["/static/../settings.py", "/..", "/chats/../admin/"])
+async def test_an_address_with_a_way_up_is_none(up: str, site: Site) -> None:
+    refused(await whole(site, "GET", up), 400)
