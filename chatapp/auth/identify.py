@@ -125,6 +125,8 @@ def by_session(session_key: str) -> Principal | None:
 
 def identify(authorization: str, session_key: str) -> Principal | None:
     """By the Authorization header if there is one, else by the session cookie."""
+    if "\0" in authorization or "\0" in session_key:
+        return None  # nobody's, and PostgreSQL would not even look for it
     if authorization:
         scheme, _, token = authorization.partition(" ")
         return by_key(token.strip()) if scheme.lower() == "bearer" and token else None
