@@ -9,7 +9,6 @@ choose under which address to be counted.
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
@@ -20,7 +19,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from chatapp.middleware.problems import PROBLEM_TYPE, problem_body
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from chatapp.middleware.asgi_types import App, Receive, Scope, Send
 
@@ -56,21 +55,20 @@ class Places:
     def __repr__(self) -> str:
         return f"<Places {self._taken.total()} taken, {self._limit} for each>"
 
-    @contextmanager
-    def taken(self, name: Hashable) -> Iterator[None]:
-        """Raises TooMany. A name that is None is nobody's: nothing is counted."""
+    def take(self, name: Hashable) -> None:
+        """Until `leave`. Raises TooMany. A name that is None is nobody's: nothing is counted."""
         if name is None or not self._limit:
-            yield
             return
         if self._taken[name] >= self._limit:
             raise TooMany(self._sentence.format(limit=self._limit))
         self._taken[name] += 1
-        try:
-            yield
-        finally:
-            self._taken[name] -= 1
-            if not self._taken[name]:
-                del self._taken[name]  # names come from outside: keep only those that are in
+
+    def leave(self, name: Hashable) -> None:
+        if name is None or not self._limit:
+            return
+        self._taken[name] -= 1
+        if not self._taken[name]:
+            del self._taken[name]  # names come from outside: keep only those that are in
 
 
 class House:
@@ -98,35 +96,50 @@ class House:
 
 
 class Visit:
-    """One request, from its arrival to its end, and the places that it takes meanwhile."""
+    """One request, from its arrival until `end`, and the places that it takes meanwhile.
+
+    Plain lists and no context managers: every open stream has one, and those were 4 KB of it.
+    """
+
+    __slots__ = ("_address", "_house", "_person", "_places")
 
     def __init__(self, house: House, address: str | None) -> None:
         self._house = house
         self._address = address
-        self._places = ExitStack()
         self._person: Hashable = None
+        self._places: list[tuple[Places, Hashable]] = []
 
-    def __enter__(self) -> Visit:
-        self._places.enter_context(self._house.requests_of_address.taken(self._address))
-        return self
+    def begin(self) -> None:
+        """Raises TooMany."""
+        self._take(self._house.requests_of_address, self._address)
 
-    def __exit__(self, *_: object) -> None:
-        self._places.close()
+    def end(self) -> None:
+        while self._places:
+            places, name = self._places.pop()
+            places.leave(name)
 
     def known_as(self, person: Hashable) -> None:
         """It is known who asks. Raises TooMany."""
         if self._person is None:
-            self._places.enter_context(self._house.requests_of_user.taken(person))
+            self._take(self._house.requests_of_user, person)
             self._person = person
 
     def becomes_stream(self, person: Hashable) -> None:
         """It is a stream from now on, and no request any more. Raises TooMany."""
-        with ExitStack() as places:
-            places.enter_context(self._house.streams_of_address.taken(self._address))
-            places.enter_context(self._house.streams_of_user.taken(person))
-            kept = places.pop_all()
-        self._places.close()
-        self._places = kept
+        asked, self._places = self._places, []
+        try:
+            self._take(self._house.streams_of_address, self._address)
+            self._take(self._house.streams_of_user, person)
+        except TooMany:
+            self.end()
+            self._places = asked
+            raise
+        for places, name in asked:
+            places.leave(name)
+
+    def _take(self, places: Places, name: Hashable) -> None:
+        places.take(name)
+        self._places.append((places, name))
 
 
 def visit_of(scope: Mapping[str, Any]) -> Visit:
@@ -170,13 +183,16 @@ class Admission:
             return
         visit = Visit(self._house, counted_as(scope))
         try:
-            visit.__enter__()
+            visit.begin()
         except TooMany as exc:
             await refuse(send, 429, str(exc), retry_after=str(RETRY_AFTER_S))
             return
-        with ExitStack() as leaving:
-            leaving.push(visit)
-            await self._app({**scope, VISIT: visit}, receive, send)
+        # In place: a copy of the scope for every open stream is 1 KB.
+        scope[VISIT] = visit
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            visit.end()
 
 
 def _is_address(path: str) -> bool:

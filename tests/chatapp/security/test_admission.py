@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chatapp.auth import make_key
-from chatapp.middleware.admission import Admission, Limits, Places, TooMany, counted_as
+from chatapp.middleware.admission import (
+    Admission,
+    House,
+    Limits,
+    Places,
+    TooMany,
+    Visit,
+    counted_as,
+)
 from tests.chatapp.asgi_client import Site, communicate
 from tests.chatapp.conftest import Api, is_problem
 
@@ -70,13 +78,36 @@ def test_an_ipv6_household_counts_as_one(address: str, counted: str | None) -> N
 
 def test_places_are_counted_by_name_and_forgotten_when_free() -> None:
     places = Places(2, "at most {limit}")
-    with places.taken("a"), places.taken("a"), places.taken("b"), places.taken(None):
-        with pytest.raises(TooMany, match="at most 2"), places.taken("a"):
-            pass
-        assert repr(places) == "<Places 3 taken, 2 for each>"
+    for name in ("a", "a", "b", None):
+        places.take(name)
+    with pytest.raises(TooMany, match="at most 2"):
+        places.take("a")
+    assert repr(places) == "<Places 3 taken, 2 for each>"
+    for name in ("a", "a", "b", None):
+        places.leave(name)
     assert not places._taken
-    with Places(0, "").taken("a"):
-        pass
+    unlimited = Places(0, "")
+    unlimited.take("a")
+    unlimited.leave("a")
+
+
+def test_a_stream_takes_other_places_than_a_request_and_none_when_it_is_refused() -> None:
+    limits = Limits(requests_per_address=1, requests_per_user=1, streams_per_user=1)
+    house = House(limits)
+    first, second = Visit(house, "1.2.3.4"), Visit(house, "1.2.3.4")
+    first.begin()
+    first.known_as("ann")
+    first.becomes_stream("ann")
+    second.begin()
+    second.known_as("ann")
+    with pytest.raises(TooMany, match="event streams of one person"):
+        second.becomes_stream("ann")
+    with pytest.raises(TooMany, match="requests of one address"):
+        Visit(house, "1.2.3.4").begin()
+    second.end()
+    first.end()
+    for places in vars(house).values():
+        assert not places._taken
 
 
 @pytest.mark.parametrize("coding", ["gzip", "br", "deflate", "zstd", "identity, gzip"])
