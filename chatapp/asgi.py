@@ -73,7 +73,8 @@ class Application:
         self.live = LiveCredentials(threads)
         streams = Streams(api, threads, self.live)
         routes: Any = ProtocolTypeRouter({"http": URLRouter(_routes(streams, api, site))})
-        self._http = Admission(routes, settings.DOOR_LIMITS, settings.TRUSTED_PROXIES)
+        door = Admission(routes, settings.DOOR_LIMITS, settings.TRUSTED_PROXIES)
+        self._http = door.entrance
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

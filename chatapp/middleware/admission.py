@@ -157,17 +157,18 @@ class Admission:
         self._house = House(limits)
         # uvicorn's own, so that it is the same under Daphne; deploy/ turns the server's off.
         proxied: Any = ProxyHeadersMiddleware
-        self._entrance: App = (
+        self.entrance: App = (
             proxied(self._enter, trusted_hosts=list(trusted_proxies))
             if trusted_proxies
             else self._enter
         )
+        """The same as this object, for less: one frame fewer in every open stream."""
 
     def __repr__(self) -> str:
         return f"<Admission {self._house.requests_of_address!r}>"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._entrance(scope, receive, send)
+        await self.entrance(scope, receive, send)
 
     async def _enter(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -12,7 +12,7 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
@@ -87,8 +87,12 @@ class Attempts:
         Leaving the context closes the connection that is open then.
         """
         call = AttemptedCall(self._upstream, self.circuits, request, models, self._retries)
-        async with call.opened:
+        try:
             yield call
+        except BaseException as error:
+            await call.aclose(error)
+            raise
+        await call.aclose()
 
 
 class AttemptedCall:
@@ -123,8 +127,8 @@ class AttemptedCall:
         self._failure: UpstreamError | None = None
         self._may_pass = False
         """Somebody failed in a way that may be over when a person tries again."""
-        self.opened = AsyncExitStack()
-        """What is open at this moment."""
+        self._opened: AbstractAsyncContextManager[Call] | None = None
+        """What is open at this moment. No exit stack, which is 1 KB of every running answer."""
         self._call: Call | None = None
         self._events: AsyncIterator[list[Event]] | None = None
 
@@ -136,6 +140,13 @@ class AttemptedCall:
     def counted_output_ids(self) -> int | None:
         """Of the attempt that answers."""
         return self._call.counted_output_ids if self._call is not None else None
+
+    async def aclose(self, error: BaseException | None = None) -> None:
+        """Close what is open, telling it why. Safe to repeat."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            trace = error.__traceback__ if error is not None else None
+            await opened.__aexit__(type(error) if error is not None else None, error, trace)
 
     def abandon(self) -> list[Event]:
         return [*self._held, *self._call.abandon()] if self._call is not None else []
@@ -184,7 +195,7 @@ class AttemptedCall:
         notice = None if self._committed else self._next_step(error)
         if notice is not None:
             self._held, self._call, self._events = [], None, None
-            await self.opened.aclose()
+            await self.aclose()
             return [notice]
         self._failure = self._final(error)
         if self._held:
@@ -207,7 +218,8 @@ class AttemptedCall:
         if wait_s:
             raise _LeftAlone(wait_s)
         opened = self._upstream.open(self._request, self._model, stream=self._stream)
-        self._call = await self.opened.enter_async_context(opened)
+        self._call = await opened.__aenter__()
+        self._opened = opened
         self._events = aiter(self._call)
         return self._events
 
