@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 import sqlite3
-import subprocess
-import tempfile
 from pathlib import Path
 from typing import Protocol
 
-from tests.site import free_port
+from tests.postgres import PrivatePostgres
 
 
 class Database(Protocol):
@@ -63,52 +59,27 @@ class Sqlite:
 
 
 class Postgres:
-    """A cluster of its own; away means stopped (`pg_ctl stop -m immediate`, as in a crash)."""
+    """A server of its own; away means killed, as in a crash."""
 
-    def __init__(self, folder: Path) -> None:
-        self._port = free_port()
-        # Not below the run's folder: PostgreSQL refuses root, and nobody else may look in there.
-        self._data = Path(tempfile.mkdtemp(prefix="unbroken-pg-"))
-        self._log = folder / "postgres.log"
+    def __init__(self) -> None:
+        self._server = PrivatePostgres()
+        self._away = False
 
     @property
     def url(self) -> str:
-        return f"postgres://relay@127.0.0.1:{self._port}/postgres"
+        return self._server.url
 
     def start(self) -> None:
-        if os.geteuid() == 0:
-            shutil.chown(self._data, "postgres")
-        self._run("initdb", "-D", self._data, "-U", "relay", "-A", "trust", "--no-sync")
-        self._up()
-
-    def _up(self) -> None:
-        options = f"-p {self._port} -c listen_addresses=127.0.0.1 -c unix_socket_directories="
-        self._run("pg_ctl", "start", "-w", "-D", self._data, "-o", options)
+        self._server.start()
 
     async def go_away(self) -> None:
-        stop = ("pg_ctl", "stop", "-m", "immediate", "-D", self._data)
-        await asyncio.to_thread(self._run, *stop)
+        self._away = True
+        await asyncio.to_thread(self._server.kill)
 
     async def heal(self) -> None:
-        if not (self._data / "postmaster.pid").exists():
-            await asyncio.to_thread(self._up)
+        if self._away:
+            self._away = False
+            await asyncio.to_thread(self._server.start)
 
     def close(self) -> None:
-        if (self._data / "postmaster.pid").exists():
-            self._run("pg_ctl", "stop", "-m", "immediate", "-D", self._data)
-        shutil.rmtree(self._data, ignore_errors=True)
-
-    def _run(self, program: str, *argv: object) -> None:
-        versions = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-        path = f"{versions[0]}:" if versions else ""
-        command = [*(("runuser", "-u", "postgres", "--") if os.geteuid() == 0 else ()), program]
-        with self._log.open("ab") as log:
-            subprocess.run(
-                [*command, *map(str, argv)],
-                env={"PATH": f"{path}{os.environ.get('PATH', '')}", "LC_ALL": "C.UTF-8"},
-                cwd="/",
-                stdout=log,
-                stderr=log,
-                check=True,
-                timeout=60,
-            )
+        self._server.close()

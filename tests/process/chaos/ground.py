@@ -105,7 +105,7 @@ class Ground:
         self.folder = folder
         self.valkey = PrivateValkey(persist=True)
         self.proxy = Proxy(self.valkey.port, seed)
-        self.database: Database = Postgres(folder) if postgres else Sqlite(folder)
+        self.database: Database = Postgres() if postgres else Sqlite(folder)
         self.direct: Any = redis.Redis(
             port=self.valkey.port,
             decode_responses=True,
