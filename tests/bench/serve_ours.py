@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import os
+import pathlib
 import signal
 import subprocess
 
@@ -30,7 +31,11 @@ def main():
     args = parser.parse_args()
 
     store_port = free_port()
-    site = Site(args.work, upstream=args.upstream, redis_url=f"redis://127.0.0.1:{store_port}/0")
+    site = Site(
+        args.work,
+        upstream=args.upstream,
+        redis_url=f"unix://{pathlib.Path(args.work).resolve()}/socket?db=0",
+    )
     libc = ctypes.CDLL(None)
     with (site.work / "valkey.log").open("ab") as log:
         valkey = subprocess.Popen(

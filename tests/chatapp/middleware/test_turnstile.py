@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 
-from chatapp.middleware.turnstile import Turnstile
+from chatapp.middleware.turnstile import PATIENCE_S, Turnstile
 
 
 async def entered(turnstile: Turnstile, name: str, log: list[str]) -> None:
@@ -37,3 +37,22 @@ async def test_who_gave_up_takes_nobody_s_turn() -> None:
     assert log == ["a", "c"]
     await asyncio.wait_for(entered(turnstile, "e", log), 5)
     assert log == ["a", "c", "e"]
+
+
+async def let_in_after(turnstile: Turnstile, count: int) -> list[str]:
+    """Who has entered after so many turns."""
+    log: list[str] = []
+    tasks = [asyncio.create_task(entered(turnstile, name, log)) for name in "abcdefgh"]
+    for _ in range(count):
+        await asyncio.sleep(0)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return log
+
+
+async def test_nobody_is_let_in_after_a_long_turn_but_one_in_a_while() -> None:
+    now_s = itertools.count(step=PATIENCE_S / 5)
+    assert len(await let_in_after(Turnstile(lambda: next(now_s)), 14)) == 2
+    short_s = itertools.count(step=1e-6)
+    assert len(await let_in_after(Turnstile(lambda: next(short_s)), 14)) == 8

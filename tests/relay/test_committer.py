@@ -1,0 +1,77 @@
+"""Who goes along in the next pipeline: by the age of what is unsent, not by a common beat."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from relay import MemoryStore, RelayConfig
+from relay.generate import Committer
+
+
+class Unsent:
+    """A writer as the committer sees it."""
+
+    queued = False
+    marked_s = 0.0
+
+
+@pytest.fixture
+def now_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [100.0]
+    monkeypatch.setattr("relay.generate.commit.time.monotonic", lambda: now[0])
+    return now
+
+
+@pytest.fixture
+def committer() -> Committer:
+    return Committer(MemoryStore(RelayConfig()), flush_max_ms=25)
+
+
+def mark(committer: Committer, *, urgent: bool = False) -> Any:
+    writer = cast("Any", Unsent())
+    committer.mark(writer, urgent=urgent)
+    return writer
+
+
+def test_without_a_window_everything_goes_at_once(committer: Committer, now_s: list[float]) -> None:
+    first, second = mark(committer), mark(committer)
+    assert committer.take_due(0.0) == [first, second]
+
+
+def test_a_response_waits_until_its_own_oldest_event_is_as_old_as_the_window(
+    committer: Committer, now_s: list[float]
+) -> None:
+    early = mark(committer)
+    now_s[0] += 0.020
+    late = mark(committer)
+    now_s[0] += 0.005
+    assert committer.take_due(0.025) == [early]
+    now_s[0] += 0.020
+    assert committer.take_due(0.025) == [late]
+
+
+def test_who_is_nearly_due_goes_along(committer: Committer, now_s: list[float]) -> None:
+    due = mark(committer)
+    now_s[0] += 0.003
+    nearly = mark(committer)
+    now_s[0] += 0.022
+    assert committer.take_due(0.025) == [due, nearly]
+
+
+def test_a_first_token_waits_for_a_part_of_the_window_only(
+    committer: Committer, now_s: list[float]
+) -> None:
+    usual, first = mark(committer), mark(committer, urgent=True)
+    now_s[0] += 0.010
+    assert committer.take_due(0.025) == [first]
+    assert committer.next_due_s(0.025) == pytest.approx(usual.marked_s + 0.025)
+
+
+def test_marking_again_does_not_make_it_younger(committer: Committer, now_s: list[float]) -> None:
+    writer = mark(committer)
+    now_s[0] += 0.020
+    committer.mark(writer)
+    now_s[0] += 0.005
+    assert committer.take_due(0.025) == [writer]
