@@ -1,0 +1,27 @@
+"""What is kept: people, chats, messages, one record per response, keys, and the audit trail.
+
+Reading rules are QuerySet methods; invariants are constraints. No row here changes another one.
+"""
+
+from __future__ import annotations
+
+from chatapp.models.chats import Chat, ChatQuerySet
+from chatapp.models.messages import Message, MessageQuerySet
+from chatapp.models.people import ApiKey, Plan, User
+from chatapp.models.responses import FINAL, RUNNING, Response
+from chatapp.models.trail import AppendOnly, AuditEvent
+
+__all__ = [
+    "FINAL",
+    "RUNNING",
+    "ApiKey",
+    "AppendOnly",
+    "AuditEvent",
+    "Chat",
+    "ChatQuerySet",
+    "Message",
+    "MessageQuerySet",
+    "Plan",
+    "Response",
+    "User",
+]

@@ -1,0 +1,96 @@
+"""People, what their plans let them do, and the keys of their programs."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+from django.contrib.auth.models import AbstractUser, UserManager
+from django.core.validators import MinValueValidator
+from django.db import models
+
+
+class Plan(models.Model):
+    """What people may do, and at which price. A change counts from the next request on."""
+
+    name = models.CharField(max_length=100, unique=True)
+    max_generations = models.PositiveIntegerField("answers at a time", default=4)
+    """0 = no limit."""
+    max_output_tokens_per_day = models.PositiveIntegerField("output tokens per UTC day", default=0)
+    """0 = no limit."""
+    model_names = models.TextField("models", blank=True)
+    """Names of the models file, separated by spaces, commas or lines; empty = all."""
+    input_price_per_mtok = models.DecimalField(
+        "price of a million input tokens",
+        max_digits=12,
+        decimal_places=6,
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0)],
+    )
+    """Instead of the models file's, in its currency; null: that one."""
+    output_price_per_mtok = models.DecimalField(
+        "price of a million output tokens",
+        max_digits=12,
+        decimal_places=6,
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0)],
+    )
+
+    class Meta:
+        ordering = ("name",)
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def allowed(self) -> frozenset[str]:
+        """Names of models; empty = all."""
+        return frozenset(self.model_names.replace(",", " ").split())
+
+
+class People(UserManager["User"]):
+    """A person comes with their plan: no question pays a query for it."""
+
+    use_in_migrations = False
+
+    def get_queryset(self) -> models.QuerySet[User]:
+        return super().get_queryset().select_related("plan")
+
+
+class User(AbstractUser):
+    """A person who signs in. Ours from the first migration, so that it can grow."""
+
+    plan = models.ForeignKey(
+        Plan, on_delete=models.SET_NULL, null=True, blank=True, related_name="people"
+    )
+    """Null: the settings' limits."""
+
+    objects: ClassVar[People] = People()
+
+
+class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
+    def usable(self) -> Self:
+        return self.filter(revoked_at=None, user__is_active=True)
+
+
+class ApiKey(models.Model):
+    """A bearer key. Only its hash is kept; the key is shown once, when it is made."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_keys")
+    name = models.CharField(max_length=100, blank=True)
+    prefix = models.CharField(max_length=16, unique=True)
+    """Public first part: finds the row, and lets a person tell keys apart."""
+    digest = models.CharField(max_length=64)
+    """SHA-256 of the whole key: 256 random bits need no slow hash."""
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    objects = ApiKeyQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-created_at",)
+
+    def __str__(self) -> str:
+        return f"{self.prefix}…"
