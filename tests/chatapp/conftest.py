@@ -19,6 +19,7 @@ from chatapp.auth import make_key
 from chatapp.models import Chat, Response, User
 from relay import Disconnect, GenerationRequest, MemoryStore, new_response_id, now_rfc3339
 from tests.chatapp.asgi_client import Site
+from tests.chatapp.pages import Browser
 from tests.relay.scribe import Scribe
 
 if TYPE_CHECKING:
@@ -150,6 +151,12 @@ def make_row(user: User, *, patience: Disconnect | None = None, **columns: Any) 
 def row(user: User) -> Response:
     """A queued response of ann's, without a log."""
     return make_row(user)
+
+
+@pytest.fixture
+def ann(user: User, store: MemoryStore) -> Browser:
+    """Ann at the pages, without scripts."""
+    return Browser(user)
 
 
 class Api:

@@ -2,126 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import re
-from html import unescape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
 from django.test import AsyncClient
 
-from chatapp.models import Chat, Message, Response, User
-from chatapp.services.settling import record
 from chatapp.templatetags import words
 from relay import Snapshot, Status
 from relay.errors import ErrorKind
 from relay.events import Notice
 from relay.generate import End
 from relay.states import Interruption, Shortfall, StopReason
+from tests.chatapp.pages import Browser, asked, finished, writing
 from tests.js_parts import ANSWER_PARTS
-from tests.relay.scribe import Scribe
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from chatapp.models import Chat, User
     from relay import MemoryStore
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-class Page:
-    """What came back, as a person or a script reads it."""
-
-    def __init__(self, response: Any) -> None:
-        self.status = response.status_code
-        self.headers = response.headers
-        self.html = response.content.decode()
-
-    def json(self, script_id: str) -> Any:
-        found = re.search(
-            rf'<script id="{script_id}" type="application/json">(.*?)</script>', self.html, re.S
-        )
-        assert found, f"no data {script_id!r} in the page"
-        return json.loads(found[1])
-
-    @property
-    def text(self) -> str:
-        """Without scripts, templates and what is hidden."""
-        html = re.sub(r"<(script|template|style)\b.*?</\1>", "", self.html, flags=re.S)
-        html = re.sub(r"<(\w+)[^>]*\shidden[^>]*>.*?</\1>", "", html, flags=re.S)
-        return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
-
-    @property
-    def box(self) -> str:
-        found = re.search(r"<textarea[^>]*>\n(.*?)</textarea>", self.html, re.S)
-        assert found, "no box in the page"
-        return unescape(found[1])
-
-    @property
-    def key(self) -> str:
-        found = re.search(r'name="key" value="(\w+)"', self.html)
-        assert found, "no key in the page"
-        return found[1]
-
-
-class Browser:
-    """A signed-in person without scripts: looks at pages, sends forms, follows redirects."""
-
-    def __init__(self, user: User | None) -> None:
-        self.client = AsyncClient()
-        self._user = user
-
-    async def get(self, path: str) -> Page:
-        await self._sign_in()
-        return Page(await self.client.get(path))
-
-    async def post(self, path: str, **fields: str) -> Page:
-        await self._sign_in()
-        reply: Any = await self.client.post(path, fields)
-        return (
-            Page(reply) if reply.status_code != 302 else await self.get(reply.headers["Location"])
-        )
-
-    async def _sign_in(self) -> None:
-        if self._user is not None:
-            await self.client.aforce_login(self._user)
-            self._user = None
-
-
-@pytest.fixture(autouse=True)
-def _static_files_as_they_are(settings: Any, tmp_path: Path) -> None:
-    """Hashed names are test_static.py's; here nothing was collected."""
-    settings.STATIC_ROOT = str(tmp_path)
-    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
-    settings.STORAGES = settings.STORAGES | {"staticfiles": plain}
-
-
-@pytest.fixture
-def ann(user: User, store: MemoryStore) -> Browser:
-    return Browser(user)
-
-
-async def asked(ann: Browser, chat: Chat, text: str = "How do tides work?") -> Response:
-    page = await ann.post(f"/chats/{chat.pk}/send", text=text)
-    assert page.status == 200
-    return await Response.objects.filter(chat=chat).afirst() or pytest.fail("nothing was asked")
-
-
-async def writing(store: MemoryStore, response: Response, *deltas: str) -> Scribe:
-    """A worker that has written this much."""
-    scribe = Scribe(store)
-    scribe.rid, scribe.seq = response.pk, 1
-    await scribe.claim()
-    if deltas:
-        await scribe.say(*deltas)
-    return scribe
-
-
-async def finished(store: MemoryStore, response: Response, end: End, *deltas: str) -> None:
-    scribe = await writing(store, response, *deltas)
-    await scribe.end(end)
-    await record(response.pk)
 
 
 async def test_nobody_sees_anything_without_signing_in(store: MemoryStore, chat: Chat) -> None:
@@ -145,59 +46,6 @@ async def test_somebody_elses_chat_and_answer_are_not_there(
         assert (await bob.post(f"/responses/{response.pk}/{verb}")).status == 404
     await response.arefresh_from_db()
     assert response.stop_requested_at is None
-
-
-async def test_a_form_without_its_token_changes_nothing(user: User, chat: Chat) -> None:
-    client = AsyncClient(enforce_csrf_checks=True)
-    await client.aforce_login(user)
-    reply = await client.post(f"/chats/{chat.pk}/send", {"text": "hi"})
-    assert reply.status_code == 403
-    assert "Nothing was sent" in reply.content.decode()
-    assert not await Message.objects.aexists()
-
-
-async def test_a_form_sent_after_the_session_ended_leads_back_to_its_page(
-    ann: Browser, user: User, chat: Chat
-) -> None:
-    response = await asked(ann, chat)
-    nobody = Browser(None)
-    for path in ("/chats/new", f"/chats/{chat.pk}/send", f"/responses/{response.pk}/stop"):
-        reply: Any = await nobody.client.post(path, {"text": "hi"})
-        assert reply.status_code == 302
-        assert reply.headers["Location"] == f"/account/login/?next={path}"
-        assert (await ann.client.get(path)).status_code == 302
-    await response.arefresh_from_db()
-    assert response.stop_requested_at is None
-
-
-async def test_the_first_message_makes_a_chat_that_is_listed_by_it(ann: Browser) -> None:
-    page = await ann.post("/chats/new", text="How do tides work?", model="other", key="k1")
-    chat = await Chat.objects.aget()
-    assert page.status == 200
-    assert f'href="/chats/{chat.pk}/" aria-current="page"' in page.html
-    assert "How do tides work?" in page.text
-    assert (await Response.objects.aget()).model == "other"
-
-
-async def test_a_form_sent_twice_is_one_message(ann: Browser) -> None:
-    for _ in range(2):
-        await ann.post("/chats/new", text="hi", key="k1")
-    assert await Chat.objects.acount() == 1
-    chat = await Chat.objects.aget()
-    await Response.objects.aupdate(status="failed", ended_at=chat.created_at)
-    for _ in range(2):
-        await ann.post(f"/chats/{chat.pk}/send", text="and now?", key="k2")
-    assert await Response.objects.acount() == 2
-
-
-async def test_a_form_of_the_back_button_with_another_text_is_another_message(
-    ann: Browser, chat: Chat
-) -> None:
-    await ann.post(f"/chats/{chat.pk}/send", text="one", key="k")
-    await Response.objects.aupdate(status="failed", ended_at=chat.created_at)
-    page = await ann.post(f"/chats/{chat.pk}/send", text="two", key="k")
-    assert page.status == 200
-    assert await Response.objects.acount() == 2
 
 
 async def test_a_running_answer_comes_with_its_snapshot_and_cursor(
@@ -256,19 +104,6 @@ async def test_each_end_keeps_the_words_and_says_what_it_is(
     assert page.text.count("Try again") == told.sentence.count("Try again") + told.retry
 
 
-async def test_a_retry_takes_the_place_of_the_answer_and_keeps_its_words(
-    ann: Browser, chat: Chat, store: MemoryStore
-) -> None:
-    response = await asked(ann, chat)
-    await finished(store, response, End.interrupted(Interruption.WORKER_LOST), "Half an answer")
-    page = await ann.post(f"/responses/{response.pk}/retry")
-    again = await Response.objects.aget(retry_of=response)
-    assert page.status == 200
-    assert f'data-answer="{again.pk}"' in page.html
-    assert f'data-answer="{response.pk}"' not in page.html
-    assert "An earlier try · Interrupted Half an answer" in page.text
-
-
 async def test_only_the_last_answer_offers_to_be_tried_again(
     ann: Browser, chat: Chat, store: MemoryStore
 ) -> None:
@@ -281,86 +116,6 @@ async def test_only_the_last_answer_offers_to_be_tried_again(
     page = await ann.post(f"/responses/{response.pk}/retry")
     assert page.status == 409
     assert words.table()["retry"]["kept"] in page.text
-
-
-async def test_stop_ends_a_queued_answer_and_says_so(ann: Browser, chat: Chat) -> None:
-    response = await asked(ann, chat)
-    page = await ann.post(f"/responses/{response.pk}/stop")
-    assert "Stopped You stopped this answer. Nothing had been written." in page.text
-    await response.arefresh_from_db()
-    assert (response.status, response.reason, response.stop_by) == ("cancelled", "user", "ann")
-
-
-async def test_a_stop_that_cannot_be_stored_is_not_called_stopped(
-    ann: Browser, chat: Chat, store: MemoryStore
-) -> None:
-    response = await asked(ann, chat)
-    store.faults.fail("cancel")
-    page = await ann.post(f"/responses/{response.pk}/stop", text="typed meanwhile")
-    assert page.status == 503
-    assert words.trouble("stop", 503) in page.text
-    assert page.box == "typed meanwhile"
-
-
-TYPED = '  Two lines\nof <text> & "more"\n'
-
-
-@pytest.mark.parametrize("where", ["home", "chat"])
-async def test_a_send_while_redis_is_away_loses_nothing_and_writes_nothing(
-    ann: Browser, chat: Chat, store: MemoryStore, where: str
-) -> None:
-    store.faults.fail("reserve")
-    path = "/chats/new" if where == "home" else f"/chats/{chat.pk}/send"
-    page = await ann.post(path, text=TYPED, model="other", key="k")
-    assert page.status == 503
-    assert page.headers["Retry-After"] == "5"
-    assert words.trouble("send", 503) in page.text
-    assert page.box == TYPED
-    assert '<option value="other" selected>' in page.html
-    assert not await Message.objects.aexists()
-    page = await ann.post(path, text=TYPED, key=page.key)
-    assert (page.status, page.box) == (200, "")
-    assert await Message.objects.filter(text=TYPED).aexists()
-
-
-async def test_a_chat_whose_first_message_was_not_taken_is_not_listed(
-    ann: Browser, store: MemoryStore
-) -> None:
-    store.faults.fail("reserve")
-    page = await ann.post("/chats/new", text="hi")
-    assert "Your chats will be listed here." in page.text
-
-
-@pytest.mark.parametrize(
-    ("text", "model", "status", "sentence"),
-    [
-        ("", "", 422, "the text is empty"),
-        ("hi", "none", 422, "There is no model 'none'."),
-        ("x" * 200, "", 413, "at most 100 bytes"),
-    ],
-)
-async def test_bad_input_is_told_and_given_back(
-    ann: Browser, chat: Chat, settings: Any, text: str, model: str, status: int, sentence: str
-) -> None:
-    from dataclasses import replace
-
-    settings.RELAY = replace(settings.RELAY, max_input_bytes=100)
-    page = await ann.post(f"/chats/{chat.pk}/send", text=text, model=model)
-    assert page.status == status
-    assert sentence in page.text
-    assert words.table()["send"]["kept"] in page.text
-    assert page.box == text
-    assert not await Message.objects.aexists()
-
-
-async def test_a_second_send_to_a_chat_that_is_answering_is_refused_and_kept(
-    ann: Browser, chat: Chat
-) -> None:
-    await asked(ann, chat)
-    page = await ann.post(f"/chats/{chat.pk}/send", text="and another thing")
-    assert page.status == 409
-    assert words.trouble("send", 409) in page.text
-    assert page.box == "and another thing"
 
 
 async def test_a_page_can_be_read_while_redis_is_away(
@@ -448,29 +203,3 @@ async def test_people_sign_in_change_their_password_and_sign_out(user: User) -> 
     assert "You are signed out." in page.text
     page = await nobody.post("/account/login/", login="ann", password=new)
     assert "What would you like to know?" in page.text
-
-
-async def test_without_scripts_a_queued_message_is_seen_and_can_be_removed(
-    ann: Browser, chat: Chat
-) -> None:
-    await Chat.objects.filter(pk=chat.pk).aupdate(double_text="queue")
-    await asked(ann, chat)
-    page = await ann.post(f"/chats/{chat.pk}/send", text="And what of the moon?")
-    assert page.status == 200
-    assert page.text.count(words.table()["state"]["queued"]) == 2
-    assert page.text.count("Remove") == 1, "of what waits; what runs has Stop"
-    assert 'data-part="send" hidden' not in page.html
-    waiting = await Response.objects.aget(waits=True)
-    page = await ann.post(f"/responses/{waiting.pk}/stop")
-    assert page.text.count("Remove") == 0
-    assert (await Response.objects.aget(pk=waiting.pk)).status == "cancelled"
-
-
-async def test_a_full_queue_says_so_and_keeps_the_text(ann: Browser, chat: Chat) -> None:
-    await Chat.objects.filter(pk=chat.pk).aupdate(double_text="queue")
-    for n in range(6):
-        await ann.post(f"/chats/{chat.pk}/send", text=f"message {n}")
-    page = await ann.post(f"/chats/{chat.pk}/send", text="one too many")
-    assert (page.status, page.box) == (429, "one too many")
-    assert "5 messages wait in this chat already." in page.text
-    assert "Then send again." in page.text

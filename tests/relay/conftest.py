@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 import pytest
 import redis
@@ -10,7 +10,12 @@ import redis
 from relay.config import RelayConfig
 from relay.hub import Hub
 from relay.store import MemoryStore, RedisStore, Store
+from tests.relay.actors import MemoryRecords, PuppetUpstream
 from tests.relay.scribe import Scribe
+from tests.relay.stage import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 # Short enough that a test may wait for it, long enough for a busy machine.
 CONFIG = RelayConfig(check_s=0.2, lease_s=5.0, renew_s=0.5, take_over_s=0.2, upstream_retries=0)
@@ -46,3 +51,12 @@ async def hub(store: Store, config: RelayConfig) -> AsyncIterator[Hub]:
 @pytest.fixture
 def scribe(store: Store) -> Scribe:
     return Scribe(store)
+
+
+@pytest.fixture
+async def stage(store: Store, hub: Hub, config: RelayConfig) -> AsyncIterator[Stage]:
+    made = Stage(store, hub, config, PuppetUpstream(), MemoryRecords(), None)  # type: ignore[arg-type]
+    made.supervisor = made.another("first")
+    made.supervisor.start()
+    yield made
+    await made.supervisor.aclose()

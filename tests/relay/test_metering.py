@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -17,29 +16,20 @@ from relay.request import GenerationRequest
 from relay.standing import read_standing
 from relay.states import FinishReason
 from relay.upstream import Attempts, CircuitState
-from tests.relay.actors import MODEL, MemoryRecords, PuppetUpstream
-from tests.relay.test_supervisor import Stage
+from tests.relay.actors import MODEL
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from relay.config import ModelConfig, RelayConfig
-    from relay.hub import Hub
-    from relay.store import Store
+    from collections.abc import AsyncIterator
+
+    from relay.config import ModelConfig
+    from tests.relay.stage import Stage
 
 TOLD = ev.UsageCount(input_tokens=9, output_tokens=7)
 
 
 def counted(output_tokens: int) -> ev.UsageCount:
     return ev.UsageCount(output_tokens=output_tokens, source="counted")
-
-
-@pytest.fixture
-async def stage(store: Store, hub: Hub, config: RelayConfig) -> AsyncIterator[Stage]:
-    made = Stage(store, hub, config, PuppetUpstream(), MemoryRecords(), None)  # type: ignore[arg-type]
-    made.supervisor = made.another("first")
-    made.supervisor.start()
-    yield made
-    await made.supervisor.aclose()
 
 
 async def test_token_ids_are_counted_where_they_come(stage: Stage) -> None:

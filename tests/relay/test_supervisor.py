@@ -1,11 +1,10 @@
-"""PROTOCOL 2, 3, 6, 8, 9 end to end inside one process: jobs in, exactly one end out."""
+"""PROTOCOL 2, 3, 8, 9 end to end inside one process: jobs in, exactly one end out."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,80 +14,18 @@ from relay import events as ev
 from relay.errors import ErrorKind, UpstreamError
 from relay.fold import text_sha256
 from relay.follow import follow
-from relay.generate import End, Outcome, conclude, ended
 from relay.hub import Hub
-from relay.request import Disconnect
-from relay.store import Cancelled, Lease, MemoryStore, Reply, Store, fold_log
-from relay.supervisor import Supervisor
-from tests.relay.actors import MODEL, MemoryRecords, PuppetCall, PuppetUpstream
+from relay.store import Lease, MemoryStore, Reply, Store
+from tests.relay.actors import MemoryRecords, PuppetUpstream
 from tests.relay.reader import Reader
 from tests.relay.scribe import Scribe
+from tests.relay.stage import STOP, Stage
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from relay.config import RelayConfig
-
-STOP = ev.encode_event(ended(End.cancelled("user")), 0)
-
-
-@dataclass
-class Stage:
-    store: Store
-    hub: Hub
-    config: RelayConfig
-    upstream: PuppetUpstream
-    records: MemoryRecords
-    supervisor: Supervisor
-
-    def another(self, name: str, config: RelayConfig | None = None) -> Supervisor:
-        return Supervisor(
-            self.store,
-            self.hub,
-            self.records,
-            lambda: {"scripted": MODEL},
-            config or self.config,
-            upstream=self.upstream,
-            worker=name,
-        )
-
-    async def ask(self, policy: Disconnect | None = None) -> Scribe:
-        scribe = Scribe(self.store)
-        self.records.requests[scribe.rid] = scribe.request(policy)
-        await scribe.create(policy)
-        return scribe
-
-    async def call(self, n: int = 0) -> PuppetCall:
-        await wait_until(lambda: len(self.upstream.calls) > n, f"upstream call {n}")
-        return self.upstream.calls[n]
-
-    async def asked(self, policy: Disconnect | None = None) -> tuple[str, PuppetCall]:
-        n = len(self.upstream.calls)
-        scribe = await self.ask(policy)
-        return scribe.rid, await self.call(n)
-
-    async def outcome(self, rid: str, timeout: float = 10) -> Outcome:
-        return await wait_until(
-            lambda: self.records.outcomes.get(rid), "the record", timeout=timeout
-        )
-
-    async def text(self, rid: str) -> str:
-        folded = await fold_log(self.store, rid)
-        return folded[0].text if folded else ""
-
-    async def until_text(self, rid: str, text: str) -> None:
-        async def shown() -> bool:
-            return await self.text(rid) == text
-
-        await wait_until(shown, f"{text!r} in the log")
-
-
-@pytest.fixture
-async def stage(store: Store, hub: Hub, config: RelayConfig) -> AsyncIterator[Stage]:
-    made = Stage(store, hub, config, PuppetUpstream(), MemoryRecords(), None)  # type: ignore[arg-type]
-    made.supervisor = made.another("first")
-    made.supervisor.start()
-    yield made
-    await made.supervisor.aclose()
 
 
 async def test_an_answer_goes_through_the_log_to_viewer_and_record(stage: Stage) -> None:
@@ -182,114 +119,6 @@ async def test_an_upstream_faster_than_the_store_is_not_read_ahead_of_it(
     snapshot = (await stage.outcome(rid)).snapshot
     assert len(snapshot.text.split()) == 10_000
     await stage.supervisor.aclose()
-
-
-async def test_a_stop_in_mid_text_closes_the_upstream_first_and_keeps_the_text(
-    stage: Stage,
-) -> None:
-    """PROTOCOL 6.3, 6.4; law 7."""
-    rid, call = await stage.asked()
-    call.say("kept")
-    await stage.until_text(rid, "kept")
-    assert await stage.store.cancel(rid, "user", ended=STOP) is Cancelled.FLAGGED
-    snapshot = (await stage.outcome(rid)).snapshot
-    assert (snapshot.status, snapshot.reason, snapshot.text) == ("cancelled", "user", "kept")
-    assert snapshot.text_sha256 == text_sha256("kept")
-    assert call.aborted
-    read = call.read
-    call.say("late")
-    await asyncio.sleep(0)
-    assert call.read == read, "nothing is read from an upstream after `cancelled`"
-    assert await stage.text(rid) == "kept"
-
-
-async def test_a_stop_before_the_first_token_cancels(stage: Stage) -> None:
-    rid, call = await stage.asked()
-    assert await stage.store.cancel(rid, "admin", ended=STOP) is Cancelled.FLAGGED
-    snapshot = (await stage.outcome(rid)).snapshot
-    assert (snapshot.status, snapshot.reason, snapshot.text) == ("cancelled", "admin", "")
-    assert call.aborted
-
-
-async def test_a_stop_whose_wake_up_is_lost_is_heard_at_the_next_renewal(
-    stage: Stage, store: Store
-) -> None:
-    """PROTOCOL 6.6: the upstream is silent, the message never came."""
-    stage.hub._on_stop.clear()
-    rid, call = await stage.asked()
-    await store.cancel(rid, "user", ended=STOP)
-    assert (await stage.outcome(rid)).snapshot.status == "cancelled"
-    assert call.aborted
-
-
-async def test_a_stop_is_heard_by_the_next_append_when_everything_else_is_lost(
-    store: Store, hub: Hub, config: RelayConfig
-) -> None:
-    stage = Stage(store, hub, config, PuppetUpstream(), MemoryRecords(), None)  # type: ignore[arg-type]
-    stage.supervisor = stage.another("deaf", replace(config, renew_s=60.0))
-    stage.supervisor.start()
-    hub._on_stop.clear()
-    rid, call = await stage.asked()
-    await store.cancel(rid, "user", ended=STOP)
-    call.say("x")
-    assert (await stage.outcome(rid)).snapshot.status == "cancelled"
-    await stage.supervisor.aclose()
-
-
-async def test_a_stop_after_the_end_changes_nothing(stage: Stage) -> None:
-    rid, call = await stage.asked()
-    call.say("done")
-    call.end()
-    await stage.outcome(rid)
-    assert await stage.store.cancel(rid, "user", ended=STOP) is Cancelled.ENDED
-    assert (await conclude(stage.store, rid)).snapshot.status == "completed"
-
-
-async def test_two_hundred_stops_at_any_moment_all_end_as_cancelled_or_completed(
-    stage: Stage,
-) -> None:
-    """Law 3 and 7: one end each, and never a word read after it."""
-
-    async def one(i: int) -> None:
-        scribe = await stage.ask()
-        for _ in range(i % 23):
-            await asyncio.sleep(0)
-        await stage.store.cancel(scribe.rid, "user", ended=STOP)
-
-    talking = asyncio.create_task(_talk(stage.upstream))
-    await asyncio.gather(*(one(i) for i in range(200)))
-    await wait_until(lambda: len(stage.records.requests) == 200, "all asked")
-
-    async def all_ended() -> bool:
-        return all([(await fold_log(stage.store, r))[0].ended for r in stage.records.requests])  # type: ignore[index]
-
-    await wait_until(all_ended, "all ended", timeout=20)
-    for rid in stage.records.requests:
-        folded = await fold_log(stage.store, rid)
-        assert folded is not None
-        assert folded[0].status == "cancelled"
-        assert folded[0].text_sha256 == text_sha256(folded[0].text)
-    assert stage.upstream.open_calls == 0
-    talking.cancel()
-
-
-async def _talk(upstream: PuppetUpstream) -> None:
-    while True:
-        for call in upstream.calls:
-            if not call.closed.is_set():
-                call.say("token ")
-        await asyncio.sleep(0.002)
-
-
-async def test_an_abandoned_answer_is_stopped(stage: Stage) -> None:
-    """PROTOCOL 7.4: a leave of the last viewer, then the short timer."""
-    rid, call = await stage.asked(Disconnect(cancel_after_s=300, leave_after_s=0))
-    call.say("anybody there?")
-    await stage.store.attend(rid, "me/1")
-    await stage.store.leave(rid, "me/1")
-    snapshot = (await stage.outcome(rid)).snapshot
-    assert (snapshot.status, snapshot.reason) == ("cancelled", "abandoned")
-    assert call.aborted
 
 
 @asynccontextmanager

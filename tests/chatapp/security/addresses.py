@@ -1,0 +1,162 @@
+"""Every address of the site, and what it answers to whom, as one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+SAFE: Final = {"GET", "HEAD", "OPTIONS"}
+NOBODIES: Final = ("anonymous", "revoked session", "revoked key", "wrong key")
+PEOPLE: Final = ("other", "staff", "superuser", "owner")
+# Owners last: what they are let do, nobody before them may have done.
+CALLERS: Final = (*NOBODIES, "other's key", "other", "staff", "superuser", "owner's key", "owner")
+TOKEN: Final = "a" * 32
+"""Of CSRF: every caller sends it, as a page would, so that no refusal is owed to its lack."""
+SENT: Final = urlencode({"text": "hello", "key": "k"}).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What an address answers, by method (`*`: all others), to whoever may call it."""
+
+    kind: Callable[[str, str, int], int]
+    answers: dict[str, int]
+    body: bytes = b"{}"
+
+    def expected(self, caller: str, method: str) -> int:
+        given = self.answers.get(method, self.answers.get("*", 405))
+        return self.kind(caller, method, given)
+
+
+def public(caller: str, method: str, given: int) -> int:
+    return given
+
+
+def entrance(caller: str, method: str, given: int) -> int:
+    """Who has signed in is led on by the form."""
+    return 302 if caller in PEOPLE and method not in SAFE else given
+
+
+def page(caller: str, method: str, given: int) -> int:
+    """For sessions. Nobodies are sent to sign in, and so are keys: pages are no API."""
+    return given if caller in PEOPLE else 302
+
+
+def own_page(caller: str, method: str, given: int) -> int:
+    """Somebody else's is not there, for staff as well: they have the admin."""
+    if caller in PEOPLE and caller != "owner" and given != 405:
+        return 404
+    return page(caller, method, given)
+
+
+def own_form(caller: str, method: str, given: int) -> int:
+    """By any other method it leads back to its page, whosever that is."""
+    return own_page(caller, method, given) if method == "POST" else 302
+
+
+def api(caller: str, method: str, given: int) -> int:
+    return 401 if caller in NOBODIES and given != 405 else given
+
+
+def own_api(caller: str, method: str, given: int) -> int:
+    if caller in ("other", "other's key", "staff", "superuser") and given != 405:
+        return 404
+    return api(caller, method, given)
+
+
+def any_staff(caller: str, method: str, given: int) -> int:
+    return given if caller in ("staff", "superuser") else 302
+
+
+def admin(caller: str, method: str, given: int) -> int:
+    """Who is not of the staff is sent away; staff without a permission is refused."""
+    if caller == "staff" and given != 405:
+        return 403
+    return any_staff(caller, method, given)
+
+
+def hidden_admin(caller: str, method: str, given: int) -> int:
+    return 404 if caller == "staff" else any_staff(caller, method, given)
+
+
+def admin_entrance(caller: str, method: str, given: int) -> int:
+    """Nobodies are sent to the site's own; who is somebody, but not of the staff, is refused."""
+    return 403 if caller in ("other", "owner") else any_staff(caller, method, given)
+
+
+LOOK: Final = {"GET": 200, "HEAD": 200}
+FORM: Final = {"GET": 200, "HEAD": 200, "OPTIONS": 200, "POST": 200, "PUT": 200}
+ASK: Final = b'{"model": "fast", "input": "hello"}'
+ANSWERING: Final = 409
+"""The owner is let in, and told that the chat is still answering."""
+
+TABLE: Final[dict[str, Rule]] = {
+    "": Rule(page, LOOK),
+    "chats/new": Rule(page, {"*": 302}),
+    "chats/<uuid:chat_id>/": Rule(own_page, LOOK),
+    "chats/<uuid:chat_id>/send": Rule(own_form, {"POST": ANSWERING}),
+    "responses/<str:response_id>/stop": Rule(own_page, {"*": 302}),
+    "responses/<str:response_id>/retry": Rule(own_page, {"POST": ANSWERING, "*": 302}),
+    "account/login/": Rule(entrance, FORM),
+    "account/logout/": Rule(public, LOOK | {"OPTIONS": 200, "POST": 302}),
+    "account/password/": Rule(page, FORM),
+    "healthz": Rule(public, {"*": 200}),
+    "readyz": Rule(public, {"*": 503}),  # nobody takes jobs in this test
+    "^api/": Rule(public, {"*": 404}),
+    "api/": Rule(public, {"*": 404}),
+    "api/openapi.json": Rule(public, {"*": 200}),
+    "api/responses": Rule(api, {"POST": 202}, ASK),
+    "api/responses/<response_id>": Rule(own_api, {"GET": 200}),
+    "api/responses/<response_id>/events": Rule(own_api, {"GET": 200}),
+    "api/responses/<response_id>/leave": Rule(own_api, {"POST": 204}),
+    "api/responses/<response_id>/cancel": Rule(own_api, {"POST": 200}),
+    "api/chats": Rule(api, {"GET": 200, "POST": 201}),
+    "api/chats/<uuidstr:chat_id>": Rule(own_api, {"GET": 200, "PATCH": 200, "DELETE": 204}),
+    "api/chats/<uuidstr:chat_id>/messages": Rule(
+        own_api, {"GET": 200, "POST": ANSWERING}, b'{"text": "hello"}'
+    ),
+    "admin/": Rule(any_staff, {"*": 200}),
+    "admin/models/": Rule(admin, {"*": 200}),
+    "admin/login/": Rule(admin_entrance, FORM | {"GET": 302}),
+    "admin/logout/": Rule(any_staff, {"POST": 200, "OPTIONS": 200}),
+    "admin/password_change/": Rule(any_staff, FORM),
+    "admin/password_change/done/": Rule(any_staff, LOOK | {"OPTIONS": 200}),
+    "admin/autocomplete/": Rule(any_staff, {"GET": 403, "HEAD": 403, "OPTIONS": 200}),
+    "admin/jsi18n/": Rule(any_staff, LOOK | {"OPTIONS": 200}),
+    "admin/r/<path:content_type_id>/<path:object_id>/": Rule(any_staff, {"*": 404}),
+    "admin/^(?P<app_label>auth|chatapp|account)/$": Rule(hidden_admin, {"*": 200}),
+    "admin/(?P<url>.*)$": Rule(any_staff, {"*": 404}),
+    "admin/chatapp/response/<path:response_id>/stop/": Rule(admin, {"POST": 302}),
+    "admin/chatapp/user/<id>/password/": Rule(admin, {"*": 200}),
+}
+READ_ONLY: Final = ("chatapp/response", "chatapp/auditevent", "chatapp/chat", "chatapp/apikey")
+EDITED: Final = ("chatapp/user", "chatapp/plan", "auth/group", "account/emailaddress")
+for _model in (*READ_ONLY, *EDITED):
+    _read_only = _model in READ_ONLY
+    _one = f"admin/{_model}/<path:object_id>"
+    # A person with keys cannot be deleted: keys cannot.
+    _delete = {"*": 403} if _read_only else {"*": 200, "POST": 403 if "user" in _model else 302}
+    TABLE.update(
+        {
+            f"admin/{_model}/": Rule(admin, {"*": 200}),
+            f"admin/{_model}/add/": Rule(admin, {"*": 403 if _read_only else 200}),
+            f"{_one}/": Rule(any_staff, {"*": 302}),
+            f"{_one}/change/": Rule(admin, {"*": 200, "POST": 403} if _read_only else {"*": 200}),
+            f"{_one}/history/": Rule(admin, {"*": 200}),
+            f"{_one}/delete/": Rule(admin, _delete),
+        }
+    )
+
+ASGI: Final = {
+    r"^api/responses/(?P<response_id>[^/]+)/events$": "api/responses/<response_id>/events",
+    r"^api/responses$": "api/responses",
+    r"^api/chats/[^/]+/messages$": "api/chats/<uuidstr:chat_id>/messages",
+    r"^api/": "^api/",
+    "": "",
+}
+"""The routes before Django's, and one of the addresses above that passes through each."""
