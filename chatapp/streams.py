@@ -192,14 +192,8 @@ class Streams:
         """Hand chunks to the socket until the view ends or the viewer is gone."""
         gone = asyncio.create_task(_shut_when_gone(view, receive))
         try:
-            async for chunk in view:
-                if gone.done():
-                    return
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        except LogGone:
-            row = await self._threads.run(_row, wish.response_id)
-            if row.is_final:
-                await _send_body(snapshot_frame(recorded(row)), send, more=True)
+            while await self._carry(view, wish, gone, send):
+                pass
         except (OSError, RecordUnavailable):
             pass  # OSError: how ASGI 2.4 tells of a closed socket; in both cases the client resumes
         finally:
@@ -208,6 +202,20 @@ class Streams:
                 await gone
         with suppress(OSError):
             await _send_body(b"", send)
+
+    async def _carry(self, view: View, wish: Wish, gone: asyncio.Task[None], send: Send) -> bool:
+        """What the view has. True: its log was to come, has not, and may still."""
+        try:
+            async for chunk in view:
+                if gone.done():
+                    break
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        except LogGone:
+            row = await self._threads.run(_row, wish.response_id)
+            if not row.is_final:
+                return view.waits and not gone.done()
+            await _send_body(snapshot_frame(recorded(row)), send, more=True)
+        return False
 
     async def _send_record(
         self, row: Response, wish: Wish, headers: list[tuple[bytes, bytes]], send: Send

@@ -52,7 +52,7 @@ class View:
         self._handed_seq = 0
         self._live = False
         self._wants_snapshot = False
-        self._waits_for_log = False
+        self._waits_since_s: float | None = None
         self._finished = False
         self._closed = False
         self._failure: Exception | None = None
@@ -65,6 +65,11 @@ class View:
     def __repr__(self) -> str:
         mode = "live" if self._live else "replaying"
         return f"<View {self._watch.response_id} at ({self.epoch}, {self.seq}), {mode}>"
+
+    @property
+    def waits(self) -> bool:
+        """There was no log yet, and there still is none: whoever asks for more waits on."""
+        return self._waits_since_s is not None
 
     # -- called by the hub --------------------------------------------------------------------
     def push(self, chunk: bytes, seq: int, epoch: int, ended: bool) -> None:
@@ -114,7 +119,8 @@ class View:
     async def __anext__(self) -> bytes:
         """What is ready for the socket, one or many frames.
 
-        Raises LogGone when the log was retired or has vanished: then the record answers.
+        Raises LogGone when the log was retired or has vanished: then the record answers. While it
+        `waits` it does so every `lease_s`: a log that never comes is known by its record alone.
         """
         while True:
             if self._pending:
@@ -190,7 +196,11 @@ class View:
             await asyncio.sleep(STORE_WAIT_S)
             return
         if page is None:
-            if not self._waits_for_log:
+            now_s = time.monotonic()
+            if self._waits_since_s is None:
+                raise LogGone(self._watch.response_id)
+            if now_s - self._waits_since_s > self._hub.config.lease_s:
+                self._waits_since_s = now_s
                 raise LogGone(self._watch.response_id)
             await asyncio.sleep(self._hub.config.check_s)
             return
@@ -200,7 +210,7 @@ class View:
             await asyncio.sleep(JOIN_WAIT_S)
 
     def _take(self, page: Page) -> None:
-        self._waits_for_log = False
+        self._waits_since_s = None
         if not page.valid:
             self._wants_snapshot = True
             return
@@ -287,7 +297,7 @@ async def follow(
         if page is None:
             if not wait:
                 raise LogGone(response_id)
-            view._waits_for_log = True
+            view._waits_since_s = time.monotonic()
         elif after is None and snapshot:
             view._wants_snapshot = True
         else:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.utils import timezone
 
-from chatapp import services
+from chatapp import runtime, services
 from chatapp.auth import make_key
 from chatapp.finalize import Records
 from chatapp.models import ApiKey, Response, User
 from relay import MemoryStore, conclude
 from tests.chatapp.asgi_client import communicate
-from tests.chatapp.conftest import Api, is_problem, scribe_of
+from tests.chatapp.conftest import Api, is_problem, make_row, scribe_of
 
 if TYPE_CHECKING:
     from tests.chatapp.asgi_client import Site
@@ -352,6 +354,22 @@ async def test_a_row_whose_log_is_late_is_waited_for(
         assert (await stream.chunk()).startswith(b"retry: 2000\n")
         await services.settling.submit(row)
         assert [event.type for event in await stream.until("created")] == ["created"]
+
+
+async def test_who_waits_for_a_log_that_never_comes_is_told_the_record(
+    api: Api, site: Site, store: MemoryStore, bearer: str, user: User
+) -> None:
+    """PROTOCOL 10.6: both lost their log, the answer and whoever watches it."""
+    row = await sync_to_async(make_row)(user, status="in_progress")  # no sweep makes it anew
+    hub = runtime.hub()
+    hub.config = dataclasses.replace(hub.config, lease_s=0.1)
+    url = f"/api/responses/{row.pk}/events"
+    async with site.request("GET", url, authorization=bearer) as stream:
+        assert (await stream.chunk()).startswith(b"retry: 2000\n")
+        await services.repair._give_up(row.pk)
+        await stream.rest()
+        assert [event.type for event in stream.events] == ["snapshot", "ended"]
+        assert stream.events[-1].data["reason"] == "worker_lost"
 
 
 async def test_too_many_viewers_are_told_so(

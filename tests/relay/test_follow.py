@@ -177,6 +177,27 @@ async def test_no_log_is_said_at_once_and_may_be_waited_for(
     reader.check_whole("late")
 
 
+async def test_a_log_that_does_not_come_sends_who_waits_to_the_record_now_and_then(
+    scribe: Scribe, store: Store
+) -> None:
+    """PROTOCOL 10.6: an answer may end in its record alone, while somebody waits for its log."""
+    hub = Hub(store, RelayConfig(lease_s=0.2, check_s=0.05))
+    hub.start()
+    try:
+        async with await follow(hub, scribe.rid, wait=True) as view:
+            chunks = aiter(view)
+            assert await anext(chunks) == b"retry: 2000\n"
+            for _ in range(2):
+                with pytest.raises(LogGone):
+                    await asyncio.wait_for(anext(chunks), 5)
+                assert view.waits
+            await scribe.begin()
+            assert b"event: created" in await asyncio.wait_for(anext(chunks), 5)
+            assert not view.waits
+    finally:
+        await hub.aclose()
+
+
 async def test_a_retired_log_sends_its_viewers_to_the_record(scribe: Scribe, hub: Hub) -> None:
     """PROTOCOL 8: `gone`."""
     await scribe.begin()
