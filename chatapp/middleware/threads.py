@@ -157,6 +157,12 @@ class DatabaseThreads:
             executor.shutdown()
 
 
+CUT_SHORT: Final = (
+    "This server is going away and did not finish your request. Ask again; "
+    "with an Idempotency-Key nothing happens twice."
+)
+
+
 class Loan:
     """While entered, `sync_to_async` of this task and its children uses the least busy thread."""
 
@@ -215,7 +221,12 @@ class SiteHandler(ASGIHandler):
             set_script_prefix(get_script_prefix(scope))
             request_started.send(sender=self.__class__, scope=scope)
             request, refusal = self.create_request(scope, body_file)
-            response = refusal if request is None else await self.run_get_response(request)
+            try:
+                response = refusal if request is None else await self.run_get_response(request)
+            except asyncio.CancelledError:
+                # A server that was told to stop cancels what outlasts its grace, and says 500.
+                await refuse(send, 503, CUT_SHORT, retry_after="1")
+                raise
             assert response is not None  # noqa: S101 - there is a request or a refusal
             await self.send_response(response, send)
             # Sends `request_finished`. What both signals are for, fresh connections, is done where

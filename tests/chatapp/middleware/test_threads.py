@@ -13,7 +13,7 @@ from django.http import HttpResponse
 from django.urls import path
 
 from chatapp.middleware.threads import Body, DatabaseThreads, SiteHandler
-from tests.chatapp.asgi_client import Site
+from tests.chatapp.asgi_client import Site, communicate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -42,7 +42,21 @@ async def crash(request: HttpRequest) -> HttpResponse:
     raise ZeroDivisionError
 
 
-urlpatterns = [path("who", view), path("echo", echo), path("crash", crash)]
+async def endless(request: HttpRequest) -> HttpResponse:
+    begun.set()
+    await asyncio.Event().wait()
+    return HttpResponse()
+
+
+begun = asyncio.Event()
+
+
+urlpatterns = [
+    path("who", view),
+    path("echo", echo),
+    path("crash", crash),
+    path("endless", endless),
+]
 
 
 @pytest.fixture
@@ -128,8 +142,6 @@ async def test_a_body_is_counted_over_all_its_pieces() -> None:
 async def test_a_client_that_leaves_before_its_body_came_is_let_go(
     threads: DatabaseThreads,
 ) -> None:
-    from tests.chatapp.asgi_client import communicate
-
     handler = SiteHandler(threads, max_body_bytes=100)
     communicator = communicate(handler, "POST", "/echo", {})
     await communicator.send_input({"type": "http.disconnect"})
@@ -142,6 +154,32 @@ async def test_a_view_that_crashes_gives_its_thread_back(
     site: Site, threads: DatabaseThreads
 ) -> None:
     assert (await site.whole("GET", "/crash")).status_code == 500
+    assert threads.busy == [0, 0]
+
+
+async def test_a_request_that_the_server_cuts_short_is_answered_as_one_that_may_be_repeated(
+    threads: DatabaseThreads, settings: Any
+) -> None:
+    """Servers cancel what outlasts their grace at shutdown; uvicorn would answer 500."""
+    settings.ROOT_URLCONF = __name__
+    handler = SiteHandler(threads, max_body_bytes=100)
+    scope = communicate(handler, "GET", "/endless", {}).scope
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    begun.clear()
+    task = asyncio.create_task(handler(scope, receive, send))
+    await asyncio.wait_for(begun.wait(), 5)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert sent[0]["status"] == 503
+    assert (b"retry-after", b"1") in sent[0]["headers"]
     assert threads.busy == [0, 0]
 
 
