@@ -16,7 +16,7 @@ help:
 	@echo "make test     every check and test;  make lint | js | postgres | pytest run one part"
 	@echo "make format   rewrite the sources in house style"
 	@echo "make fuzz     two minutes of odd input for every parser"
-	@echo "make chaos    break real processes for five minutes (SEED=1 MINUTES=5 DB=sqlite or postgres)"
+	@echo "make chaos    break real processes for five minutes (SEED=1 MINUTES=5 DB=sqlite or postgres VIEWERS=4 WORDS=400)"
 	@echo "make bench    measure, print the table, write JSON"
 	@echo "make audit    ask PyPI whether anything in requirements.txt is known to be unsafe"
 	@echo "make lock     renew requirements.txt and requirements-model.txt"
@@ -79,7 +79,8 @@ fuzz: setup
 
 # tests/process/chaos: prints a table; everything below its line must be 0, else the status is 1.
 chaos: setup
-	$(BIN)/python -m tests.process.chaos --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5) --db $(or $(DB),sqlite) $(ARGS)
+	$(BIN)/python -m tests.process.chaos --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5) --db $(or $(DB),sqlite) \
+	  --viewers $(or $(VIEWERS),4) --words $(or $(WORDS),400) $(ARGS)
 
 bench: setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash tests/bench/run.sh $(ARGS)

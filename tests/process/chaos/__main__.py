@@ -8,7 +8,7 @@ import contextlib
 import signal
 import sys
 
-from tests.process.chaos.run import ENABLED, Plan, run
+from tests.process.chaos.run import Plan, run
 from tests.process.chaos.schedule import Kind, schedule
 
 parser = argparse.ArgumentParser(description="Break a running installation, by a seed.")
@@ -17,8 +17,10 @@ parser.add_argument("--minutes", type=float, default=5.0, help="of faults; settl
 parser.add_argument("--webs", type=int, default=2, help="the last of several is Daphne")
 parser.add_argument("--workers", type=int, default=2)
 parser.add_argument("--at-once", type=int, default=8, help="answers running side by side")
+parser.add_argument("--viewers", type=int, default=4, help="at most, of one answer")
+parser.add_argument("--words", type=int, default=400, help="at most, of one answer")
 parser.add_argument("--db", choices=("sqlite", "postgres"), default="sqlite")
-parser.add_argument("--only", nargs="+", type=Kind, choices=list(Kind), default=ENABLED)
+parser.add_argument("--only", nargs="+", type=Kind, choices=list(Kind), default=tuple(Kind))
 parser.add_argument("--list", action="store_true", help="print the schedule and do nothing")
 parser.add_argument("--keep", action="store_true", help="logs and trace of a clean run, too")
 args = parser.parse_args()
@@ -28,6 +30,8 @@ plan = Plan(
     webs=args.webs,
     workers=args.workers,
     at_once=args.at_once,
+    viewers=args.viewers,
+    words=args.words,
     postgres=args.db == "postgres",
     kinds=args.only,
     keep=args.keep,

@@ -12,6 +12,7 @@ from relay.states import TERMINAL
 from relay.store import keys
 from tests.process.chaos.expected import Ended, near, text_faults, wrong_end
 from tests.process.chaos.ground import TOTAL_S, Ground
+from tests.process.chaos.recovery import Recovery, recoveries
 from tests.process.chaos.schedule import Kind
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 COLUMNS = (
     *("lost", "repeated", "reordered", "stuck", "wrong end", "second ends", "after end"),
     *("missing records", "zombie tokens", "leaked keys", "leaked connections"),
-    *("odd replies", "wrong exits"),
+    *("odd replies", "wrong exits", "out of memory", "over the bound"),
 )
 ZOMBIE_S = 1.0
 """What a provider has on the wire when its connection is closed was sent before; a busy machine."""
@@ -39,8 +40,7 @@ class Verdict:
     ends: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     ended: dict[str, Ended] = field(default_factory=dict)
     """By tag."""
-    recovery_s: dict[Kind, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """From the death of a worker to the `ended` or the next run of what it held."""
+    recoveries: list[Recovery] = field(default_factory=list)
 
     def say(self, column: str, sentence: str) -> None:
         assert column in COLUMNS, column
@@ -146,7 +146,7 @@ def _viewers(verdict: Verdict, asked: Asked, record: dict[str, Any]) -> None:
 async def _log(
     verdict: Verdict, asked: Asked, ground: Ground, ledger: Ledger, record: dict[str, Any]
 ) -> None:
-    """The log, if Redis still has it: numbers, one end, at its end; and when it was rescued."""
+    """The log, if Redis still has it: numbers, one end, at its end; and who has claimed it when."""
     entries = await ground.direct.xrange(keys.log(asked.rid))
     events = [json.loads(entry["d"]) for _, entry in entries]
     seqs = [int(entry_id.partition("-")[0]) for entry_id, _ in entries]
@@ -159,13 +159,18 @@ async def _log(
         verdict.say("after end", f"{asked.tag}: its log goes to {seqs[-1]}, its end is {ends}")
     if events and (events[-1]["seq"], len(events)) != (record["fold_seq"], record["fold_seq"]):
         verdict.say("lost", f"{asked.tag}: log to {seqs[-1]}, record to {record['fold_seq']}")
-    ended_s = datetime.fromisoformat(record["ended_at"]).timestamp()
-    # An epoch is the time of its claim in milliseconds (PROTOCOL 2).
-    claims_s = [event["epoch"] / 1000 for event in events if event["type"] == "started"]
-    for happened in ledger.happened:
-        if (died_s := happened.held.get(asked.rid)) is not None and ended_s > died_s:
-            rescued_s = min(at_s for at_s in (*claims_s, ended_s) if at_s > died_s)
-            verdict.recovery_s[happened.step.kind].append(rescued_s - died_s)
+    # An epoch is the time of its claim in milliseconds (PROTOCOL 2.1). Without a log only the last
+    # one is known: a rescue is dated too late then, never too early.
+    epochs = {record["fold_epoch"], *(int(entry["e"]) for _, entry in entries)}
+    claims_s = sorted(epoch / 1000 for epoch in epochs)
+    ended_s = verdict.ended[asked.tag].ended_s
+    for recovery in recoveries(asked.tag, asked.rid, claims_s, ended_s, ledger.happened):
+        verdict.recoveries.append(recovery)
+        if recovery.late and not recovery.second:
+            sentence = (
+                f"{asked.tag}: {recovery.took_s:.2f} s after {recovery.kind}, and nothing else"
+            )
+            verdict.say("over the bound", sentence)
 
 
 async def _snapshots(
@@ -188,8 +193,8 @@ async def _leaks(verdict: Verdict, ground: Ground, provider: dict[str, Any]) -> 
     async for key in ground.direct.scan_iter("*", count=1000):
         if key not in NO_TTL and await ground.direct.ttl(key) == -1:
             verdict.say("leaked keys", f"{key} lives for ever")
-    if jobs := await ground.direct.xlen(keys.jobs(0)):
-        verdict.say("leaked keys", f"{jobs} jobs that nobody does")
+    for job in await ground.jobs():
+        verdict.say("leaked keys", f"a job that nobody does: {job}")
     channels = await ground.direct.execute_command("PUBSUB", "CHANNELS", "*:ch:*")
     for channel in channels:
         verdict.say("leaked connections", f"somebody still listens to {channel}")

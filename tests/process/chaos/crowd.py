@@ -25,14 +25,24 @@ TWICE = 0.25
 class Crowd:
     """Args:
     at_once: answers that are asked for and not yet read to their end.
+    viewers: at most, of one answer.
+    words: at most, of one answer.
     """
 
     def __init__(
-        self, ledger: Ledger, urls: list[str], key: str, *, seed: int, at_once: int
+        self,
+        ledger: Ledger,
+        urls: list[str],
+        key: str,
+        *,
+        seed: int,
+        at_once: int,
+        viewers: int,
+        words: int,
     ) -> None:
         self._ledger, self._urls, self._key = ledger, urls, key
         self._rng = random.Random(seed)
-        self._at_once = at_once
+        self._at_once, self._viewers, self._words = at_once, viewers, words
         self._client = httpx.AsyncClient(
             headers={"Authorization": f"Bearer {key}"}, timeout=httpx.Timeout(6)
         )
@@ -61,10 +71,10 @@ class Crowd:
 
     async def _live(self, tag: str) -> None:
         """All of one answer, with everybody who cares about it."""
-        asked = Asked(tag, draw(self._rng), _stop_after_s(self._rng))
+        asked = Asked(tag, draw(self._rng, self._words), _stop_after_s(self._rng))
         self._ledger.asked.append(asked)
         await asyncio.gather(*(self._ask(asked) for _ in range(1 + (self._rng.random() < TWICE))))
-        watches = [Watch(f"{tag} viewer {n}") for n in range(self._rng.randint(1, 4))]
+        watches = [Watch(f"{tag} viewer {n}") for n in range(self._rng.randint(1, self._viewers))]
         asked.watches = watches
         async with asyncio.TaskGroup() as group:
             for watch in watches:

@@ -14,7 +14,9 @@ def main() -> None:
     django.setup()
     from chatapp.models import AuditEvent, Response
 
-    columns = ("id", "status", "reason", "fold", "fold_seq", "created_at", "ended_at")
+    columns = (
+        *("id", "status", "reason", "fold", "fold_seq", "fold_epoch", "created_at", "ended_at"),
+    )
     rows = {
         "responses": list(Response.objects.values(*columns)),
         "audit": list(AuditEvent.objects.values("response_id", "action", "status", "detail")),

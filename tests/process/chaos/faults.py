@@ -15,9 +15,10 @@ from tests.process.chaos.ledger import Happened
 from tests.process.chaos.schedule import FAULTS, Kind
 
 if TYPE_CHECKING:
-    from tests.process.chaos.ground import Ground, Slot
+    from tests.process.chaos.ground import Ground
     from tests.process.chaos.ledger import Ledger
     from tests.process.chaos.schedule import Step
+    from tests.process.chaos.slot import Slot
 
 LEAVE_S = 15.0
 """A process that was sent SIGTERM has 1 s to drain, a lease for what is in the way, and must be

@@ -22,7 +22,9 @@ from relay.store import keys
 from tests.process.chaos.database import Database, Postgres, Sqlite
 from tests.process.chaos.ledger import MODELS
 from tests.process.chaos.proxy import Proxy
-from tests.site import ROOT, Proc, free_port
+from tests.process.chaos.recovery import LEASE_S
+from tests.process.chaos.slot import READY_S, Slot
+from tests.site import ROOT, free_port
 from tests.valkey import PrivateValkey
 from tests.waiting import wait_until
 
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-LEASE_S = 3.0
 TOTAL_S = 60.0
 SETTINGS: Mapping[str, str] = {
     "RELAY_LEASE_S": str(LEASE_S),
@@ -47,50 +48,16 @@ SETTINGS: Mapping[str, str] = {
     "RELAY_DRAIN_S": "1",
     "RELAY_UPSTREAM_RETRIES": "1",
     "RELAY_MAX_GENERATIONS_PER_USER": "0",
+    # One tester at one address stands for many people.
+    "MAX_REQUESTS_PER_ADDRESS": "0",
+    "MAX_REQUESTS_PER_USER": "0",
+    "MAX_STREAMS_PER_ADDRESS": "0",
     "MAX_STREAMS_PER_USER": "0",
 }
+PROCESS_MAX_BYTES = 3 * 2**29
+"""Of address space, for each web process and worker: 1.5 GiB, where they are seen to reserve up to
+0.7 GiB. A leak meets it and is found."""
 LOOKS = "chaos"
-READY_S = 40.0
-
-
-class Slot:
-    """A place for a process that is killed and started again at the same address."""
-
-    def __init__(self, name: str, argv: list[str], env: Mapping[str, str], log: Path) -> None:
-        self.name, self._argv, self._env, self.log = name, argv, env, log
-        self.proc: Proc | None = None
-        self._log_bytes = 0
-
-    @property
-    def pid(self) -> int:
-        return self.proc.popen.pid if self.proc else 0
-
-    def start(self) -> None:
-        if self.proc is None or not self.proc.alive:
-            self._log_bytes = self.log.stat().st_size if self.log.exists() else 0
-            self.proc = Proc(self.name, [sys.executable, *self._argv], self._env, self.log)
-
-    async def speaks(self) -> None:
-        """Return when it has said something: then it hears signals, too. Bounded."""
-        with suppress(AssertionError):
-            begun = lambda: self.log.stat().st_size > self._log_bytes  # noqa: E731
-            await wait_until(begun, f"{self.name} to say something", timeout=READY_S)
-
-    def send(self, sig: signal.Signals) -> None:
-        if self.proc is not None:
-            self.proc.send(sig)
-
-    def kill(self) -> None:
-        if self.proc is not None:
-            self.proc.kill()
-
-    async def left(self, within_s: float) -> int | None:
-        """Its exit status; None if it is still there."""
-        proc = self.proc
-        assert proc is not None
-        with suppress(AssertionError):
-            await wait_until(lambda: not proc.alive, f"{self.name} to leave", timeout=within_s)
-        return proc.popen.poll()
 
 
 class Ground:
@@ -116,6 +83,10 @@ class Ground:
         """Past the proxy: for looking and for breaking. Untyped: redis-py says `str or bytes`."""
         self.key = ""
         self.peak_bytes = 0
+        self.peak_process_bytes = 0
+        """Of address space, in the one process that reserved most."""
+        self.complaints: list[tuple[str, str]] = []
+        """(column, sentence)."""
         provider_port = free_port()
         self.provider_url = f"http://127.0.0.1:{provider_port}"
         (folder / "models.toml").write_text(
@@ -139,7 +110,7 @@ class Ground:
             **SETTINGS,
         }
         argv = ["-m", "tests.scripted", "--port", str(provider_port)]
-        self.provider = self._slot("provider", argv)
+        self.provider = Slot("provider", argv, self._env, folder / "provider.log")
         self.workers = [
             self._slot(f"worker{n}", ["manage.py", "relay_worker"]) for n in range(workers)
         ]
@@ -185,7 +156,8 @@ class Ground:
         self.database.close()
 
     def _slot(self, name: str, argv: list[str]) -> Slot:
-        return Slot(name, argv, self._env, self.folder / f"{name}.log")
+        log = self.folder / f"{name}.log"
+        return Slot(name, argv, self._env, log, max_bytes=PROCESS_MAX_BYTES)
 
     def start_all(self) -> None:
         for slot in self.slots:
@@ -268,6 +240,21 @@ class Ground:
         mine = {entry["message_id"] for entry in pending if f":{pid}:" in entry["consumer"]}
         return [job["r"] for entry, job in await self.direct.xrange(jobs) if entry in mine]
 
+    async def jobs(self) -> list[str]:
+        """What is in the job stream, and in whose hands for how long."""
+        jobs = keys.jobs(0)
+        with suppress(RedisError):  # without a group nobody has any of them
+            pending = await self.direct.xpending_range(jobs, keys.GROUP, "-", "+", 1000)
+            hands = {
+                entry["message_id"]: f"with {entry['consumer']}, "
+                f"idle for {entry['time_since_delivered']} ms, "
+                f"handed out {entry['times_delivered']} times"
+                for entry in pending
+            }
+            entries = await self.direct.xrange(jobs)
+            return [f"{entry} {job['r']}, {hands.get(entry, 'waits')}" for entry, job in entries]
+        return [f"{entry} {job['r']}, waits" for entry, job in await self.direct.xrange(jobs)]
+
     def redis_clients_due(self) -> dict[str, int]:
         """What a healthy installation keeps: a subscription and two lanes (scripts, reads) for
         each process, and a blocking read for each worker."""
@@ -285,19 +272,35 @@ class Ground:
                 kinds[kind].append(told)
         return kinds
 
-    def memory_bytes(self) -> int:
-        """Of everything together."""
+    async def watch(self) -> None:
+        """Until cancelled: how much memory is used, and who dies without having been told to."""
+        while True:
+            self._look_at_memory()
+            self._look_for_deaths()
+            await asyncio.sleep(1)
+
+    def _look_at_memory(self) -> None:
+        limited = {slot.pid for slot in (*self.workers, *self.webs)}
         total = 0
         for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
             with suppress(psutil.NoSuchProcess):
-                total += process.memory_info().rss
-        return total
+                memory = process.memory_info()
+                total += memory.rss
+                if process.pid in limited:
+                    self.peak_process_bytes = max(self.peak_process_bytes, memory.vms)
+        self.peak_bytes = max(self.peak_bytes, total)
 
-    async def watch_memory(self) -> None:
-        """Run until cancelled; the peak is in `peak_bytes`."""
-        while True:
-            self.peak_bytes = max(self.peak_bytes, self.memory_bytes())
-            await asyncio.sleep(1)
+    def _look_for_deaths(self) -> None:
+        for slot in self.slots:
+            if (status := slot.fell()) is not None:
+                self.complaints.append(("wrong exits", f"{slot.name} died with status {status}"))
+
+    def look_into_logs(self) -> None:
+        """A process that has met its limit may live on with half of its work undone."""
+        for slot in self.slots:
+            if times := slot.log.read_text(errors="replace").count("MemoryError"):
+                sentence = f"{slot.name} says MemoryError {times} times"
+                self.complaints.append(("out of memory", sentence))
 
 
 def _web(port: int, *, daphne: bool) -> list[str]:

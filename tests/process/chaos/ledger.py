@@ -37,8 +37,8 @@ class Script:
 MODELS = ("good", "stall", "cut", "reset", "fail")
 
 
-def draw(rng: random.Random) -> Script:
-    """Mostly answers of one to fifteen seconds; some late, some that fail in one of four ways."""
+def draw(rng: random.Random, most_words: int) -> Script:
+    """Mostly answers of up to ten seconds; some late, some that fail in one of four ways."""
     every_ms = rng.choice((5, 20, 40))
     words = rng.randint(1, 10_000 // every_ms)
     match rng.randrange(20):
@@ -53,7 +53,7 @@ def draw(rng: random.Random) -> Script:
         case 5:
             return Script("fail", rng.choice((429, 500)))
         case _:
-            return Script("say", min(words, 400), every_ms)
+            return Script("say", min(words, most_words), every_ms)
 
 
 @dataclass

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tests.process.chaos.checker import COLUMNS, Verdict
-from tests.process.chaos.ground import LEASE_S
+from tests.process.chaos.recovery import told
 from tests.process.chaos.schedule import FAULTS, Kind
 
 if TYPE_CHECKING:
@@ -19,14 +19,22 @@ SHOWN = 12
 
 
 def table(
-    ledger: Ledger, verdict: Verdict, *, head: str, took_s: float, settle_s: float, peak_bytes: int
+    ledger: Ledger,
+    verdict: Verdict,
+    *,
+    head: str,
+    took_s: float,
+    settle_s: float,
+    memory_bytes: tuple[int, int],
 ) -> str:
+    """`memory_bytes`: most that was resident, and most that one process had reserved."""
+    resident_mib, reserved_mib = (size / 2**20 for size in memory_bytes)
     watches = [watch for asked in ledger.asked for watch in asked.watches]
     kinds = Counter(happened.step.kind for happened in ledger.happened)
     lines = [
         head,
         f"  {took_s:.0f} s, of which {settle_s:.1f} s to settle; "
-        f"at most {peak_bytes / 2**20:.0f} MiB resident",
+        f"at most {resident_mib:.0f} MiB resident, {reserved_mib:.0f} MiB reserved by one process",
         _row("responses", len(ledger.asked)),
         _row("posts", f"{ledger.posts}, {ledger.refused} refused"),
         _row("stops", sum(a.stop_sent_unix_s is not None for a in ledger.asked)),
@@ -35,8 +43,8 @@ def table(
         _row("snapshots delivered", sum(watch.snapshots for watch in watches)),
         "  ends",
         *(_row(f"  {end}", count) for end, count in sorted(verdict.ends.items())),
-        "  faults                      times   from death to ended or a live writer",
-        *(_fault(kind, kinds[kind], verdict.recovery_s[kind]) for kind in Kind if kinds[kind]),
+        f"  faults, {kinds.total()} in all        times   from death to ended or a live writer",
+        *(_fault(kind, kinds[kind], verdict) for kind in Kind if kinds[kind]),
         "  " + "-" * 44,
         *(_row(column, verdict.count(column)) for column in COLUMNS),
     ]
@@ -74,8 +82,6 @@ def _row(name: str, value: object) -> str:
     return f"  {name:<26} {value}"
 
 
-def _fault(kind: Kind, times: int, recovery_s: list[float]) -> str:
-    told = f"worst {max(recovery_s):.2f} s of {len(recovery_s)}" if recovery_s else ""
-    late = sum(1 for each_s in recovery_s if each_s > LEASE_S + 5)
-    more = f", {late} over {LEASE_S + 5:g} s" if late else ""
-    return f"    {kind:<24} {times:>6}   {told}{more}"
+def _fault(kind: Kind, times: int, verdict: Verdict) -> str:
+    found = [each for each in verdict.recoveries if each.kind is kind]
+    return f"    {kind:<24} {times:>6}   {told(found)}"

@@ -26,9 +26,6 @@ SETTLE_S = TOTAL_S + 70.0
 gives a log that is missing (twice 30 s)."""
 MAX_BYTES = 4 * 2**30
 
-ENABLED = tuple(kind for kind in Kind if kind is not Kind.REDIS_EMPTY)
-"""Without those that the code does not promise to survive yet (PROTOCOL 10)."""
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -37,8 +34,12 @@ class Plan:
     webs: int = 2
     workers: int = 2
     at_once: int = 8
+    viewers: int = 4
+    """Of one answer, at most."""
+    words: int = 400
+    """Of one answer, at most."""
     postgres: bool = False
-    kinds: Sequence[Kind] = ENABLED
+    kinds: Sequence[Kind] = tuple(Kind)
     keep: bool = False
     """Logs and trace of a clean run, too."""
 
@@ -66,8 +67,16 @@ async def run(plan: Plan) -> Outcome:
         seed=plan.seed,
         postgres=plan.postgres,
     ) as ground:
-        memory = asyncio.create_task(ground.watch_memory())
-        crowd = Crowd(ledger, ground.urls, ground.key, seed=plan.seed, at_once=plan.at_once)
+        memory = asyncio.create_task(ground.watch())
+        crowd = Crowd(
+            ledger,
+            ground.urls,
+            ground.key,
+            seed=plan.seed,
+            at_once=plan.at_once,
+            viewers=plan.viewers,
+            words=plan.words,
+        )
         until_s = asyncio.get_running_loop().time() + plan.faults_s
         reading = asyncio.create_task(crowd.run(until_s))
         try:
@@ -84,16 +93,18 @@ async def run(plan: Plan) -> Outcome:
             reading.cancel()
             memory.cancel()
             await asyncio.gather(reading, memory, return_exceptions=True)
+        ground.look_into_logs()
+        ledger.complaints += ground.complaints
         verdict = await check(ground, ledger)
-        peak_bytes = ground.peak_bytes
-    clean = not verdict.faults and peak_bytes < MAX_BYTES
+        memory_bytes = (ground.peak_bytes, ground.peak_process_bytes)
+    clean = not verdict.faults and memory_bytes[0] < MAX_BYTES
     text = table(
         ledger,
         verdict,
         head=_head(plan),
         took_s=time.monotonic() - start_s,
         settle_s=settle_s,
-        peak_bytes=peak_bytes,
+        memory_bytes=memory_bytes,
     )
     if clean and not plan.keep:
         shutil.rmtree(folder)
@@ -105,4 +116,7 @@ async def run(plan: Plan) -> Outcome:
 def _head(plan: Plan) -> str:
     database = "PostgreSQL" if plan.postgres else "SQLite"
     parts = f"{plan.webs} web processes, {plan.workers} workers, {database}"
-    return f"chaos, seed {plan.seed}: {plan.faults_s:g} s of faults, {parts}"
+    size = (
+        f"{plan.at_once} answers at once, up to {plan.viewers} viewers and {plan.words} words each"
+    )
+    return f"chaos, seed {plan.seed}: {plan.faults_s:g} s of faults, {parts}\n  {size}"

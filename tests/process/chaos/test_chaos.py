@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +14,10 @@ from relay.fold import text_sha256
 from relay.wire.sse import Frame
 from tests.process.chaos.expected import Ended, text_faults, wrong_end
 from tests.process.chaos.ledger import Asked, Happened, Script
-from tests.process.chaos.run import ENABLED, Plan, run
+from tests.process.chaos.recovery import recoveries, told
+from tests.process.chaos.run import Plan, run
 from tests.process.chaos.schedule import FAULTS, Kind, Step, schedule
+from tests.process.chaos.slot import Slot
 from tests.process.chaos.stream import Dechunker
 from tests.process.chaos.watch import Watch
 
@@ -33,9 +36,9 @@ async def test_nothing_is_lost_repeated_or_stuck_whatever_breaks() -> None:
 
 def test_a_seed_is_a_schedule_and_soon_has_every_kind() -> None:
     counts = {"worker": 2, "web": 2}
-    steps = schedule(SEED, FAULTS_S, counts, ENABLED)
-    assert steps == schedule(SEED, FAULTS_S, counts, ENABLED) != schedule(3, FAULTS_S, counts)
-    assert {step.kind for step in steps} == set(ENABLED)
+    steps = schedule(SEED, FAULTS_S, counts)
+    assert steps == schedule(SEED, FAULTS_S, counts) != schedule(3, FAULTS_S, counts)
+    assert {step.kind for step in steps} == set(Kind)
 
 
 def test_no_two_faults_touch_the_same_thing_at_once() -> None:
@@ -112,6 +115,43 @@ def test_an_end_needs_a_cause() -> None:
     assert wrong_end(ASKED, lost, [killed], 60) is None
     assert wrong_end(ASKED, lost, [long_ago], 60) is not None
     assert wrong_end(ASKED, replace(END, status="cancelled", reason="user"), [killed], 60)
+
+
+def test_a_rescue_is_timed_by_claims_and_late_only_without_a_second_fault() -> None:
+    killed = Happened(Step(5, Kind.WORKER_KILL, 0, 1.0), 104.0, 105.0, {"rid": 104.0})
+    (taken_over,) = recoveries("r1", "rid", [90.0, 108.0], 130.0, [killed])
+    assert (taken_over.took_s, taken_over.late) == (4.0, False)
+    (alone,) = recoveries("r1", "rid", [90.0], 113.0, [killed])
+    assert (alone.took_s, alone.late, alone.second) == (9.0, True, frozenset())
+    assert "1 over 8 s: 1 met nothing else" in told([alone])
+    away = Happened(Step(6, Kind.DB_AWAY, 0, 1.0), 106.0, 107.0)
+    after_the_bound = replace(away, start_s=112.5, end_s=112.8)
+    harmless = replace(away, step=Step(6, Kind.WEB_KILL, 0, 1.0))
+    (met,) = recoveries("r1", "rid", [90.0], 113.0, [killed, away, after_the_bound, harmless])
+    assert met.second == {Kind.DB_AWAY}
+    (unmet,) = recoveries("r1", "rid", [90.0], 113.0, [killed, after_the_bound, harmless])
+    assert unmet.second == frozenset()
+    assert list(recoveries("r1", "rid", [90.0], 103.0, [killed])) == [], "it was over before"
+
+
+def test_a_worker_that_wakes_up_is_a_live_writer_unless_it_was_replaced() -> None:
+    slept = Happened(Step(5, Kind.WORKER_PAUSE, 0, 2.0), 104.0, 106.0, {"rid": 104.0})
+    (went_on,) = recoveries("r1", "rid", [90.0], 120.0, [slept])
+    assert went_on.took_s == 2.0
+    (replaced,) = recoveries("r1", "rid", [90.0, 109.0], 120.0, [slept])
+    assert replaced.took_s == 5.0
+
+
+async def test_a_process_that_wants_too_much_memory_falls_and_is_noticed(tmp_path: Path) -> None:
+    argv = ["-c", "print('begun', flush=True); held = bytearray(2**29)"]
+    slot = Slot("greedy", argv, {}, tmp_path / "log", max_bytes=2**28)
+    try:
+        slot.start()
+        assert await slot.left(10) == 1
+        assert "MemoryError" in slot.log.read_text()
+        assert (slot.fell(), slot.fell()) == (1, None)
+    finally:
+        slot.kill()
 
 
 def test_chunks_may_be_cut_anywhere() -> None:
