@@ -127,7 +127,7 @@ class Crowd:
             mood = self._rng.choice(MOODS)
             headers = {"Authorization": f"Bearer {self._key}", "Accept": "text/event-stream"}
             query = f"?viewer={watch.name.replace(' ', '-')}"
-            if watch.cursor:
+            if watch.events or watch.snapshots:  # the record of a lost log ends at 0
                 headers["Last-Event-ID"] = str(watch.cursor)
                 query += f"&epoch={watch.epoch}" if watch.epoch is not None else ""
             path = f"/api/responses/{asked.rid}/events{query}"
