@@ -188,13 +188,18 @@ def _model(name: str, table: Any, warnings: list[str]) -> ModelConfig:
 
 
 def _check_files(where: str, table: dict[str, Any]) -> None:
-    """A dialect of token ids needs two files; whichever is named must be there."""
+    """A dialect of token ids needs two files, and all may have a tokenizer to count with.
+
+    Whichever is used must be there.
+    """
+    used: tuple[str, ...] = tuple({"tokenizer"} & set(table))
     if DIALECTS[table["dialect"]].prompt_ids:
+        used = _FILES
         if missing := [key for key in _FILES if not table.get(key)]:
             raise CatalogError(f"{where}: dialect {table['dialect']} needs {_names(missing)}")
-        for key in _FILES:
-            if not Path(table[key]).is_file():
-                raise CatalogError(f"{where}: {key} names {table[key]}, which is no file")
+    for key in used:
+        if not Path(table[key]).is_file():
+            raise CatalogError(f"{where}: {key} names {table[key]}, which is no file")
 
 
 def _key(where: str, table: dict[str, Any], warnings: list[str]) -> str | None:
@@ -208,8 +213,8 @@ def _key(where: str, table: dict[str, Any], warnings: list[str]) -> str | None:
 def _values(where: str, table: dict[str, Any], warnings: list[str]) -> dict[str, Any]:
     """What ModelConfig takes, with lists as the immutable kinds it wants."""
     kinds: dict[str, type] = {"fallback": tuple, "supports": frozenset, "think_tags": tuple}
-    if unused := set() if DIALECTS[table["dialect"]].prompt_ids else set(table) & set(_FILES):
-        warnings.append(f"{where}: {_names(unused)} has no effect on dialect {table['dialect']}")
+    if "chat_template" in table and not DIALECTS[table["dialect"]].prompt_ids:
+        warnings.append(f"{where}: chat_template has no effect on dialect {table['dialect']}")
     return {
         key: kinds[key](value) if key in kinds else value
         for key, value in table.items()

@@ -56,7 +56,14 @@ from relay.store import (
     written_around,
 )
 from relay.supervisor import Supervisor
-from relay.upstream import Circuits, CircuitState, CircuitStatus, Upstream
+from relay.upstream import (
+    Circuits,
+    CircuitState,
+    CircuitStatus,
+    Upstream,
+    estimated_tokens,
+    token_counter,
+)
 from relay.wire.sse import Frame, encode_frame
 
 __all__ = [
@@ -120,6 +127,7 @@ __all__ = [
     "encode_frame",
     "ended",
     "ended_event",
+    "estimated_tokens",
     "fold",
     "fold_log",
     "follow",
@@ -131,6 +139,7 @@ __all__ = [
     "shard_of",
     "snapshot_frame",
     "text_sha256",
+    "token_counter",
     "usage_at_end",
     "wait_ended",
     "written_around",

@@ -59,6 +59,7 @@ class ResponseAdmin(ReadOnly, admin.ModelAdmin[Response]):
         ("status", "reason", "worker"),
         "answer",
         "asked",
+        ("left_out", "shown_from"),
         ("created_at", "started_at", "first_token_at", "ended_at", "erased_at"),
         ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens"),
         ("usage_source", "counted_output_tokens", "difference", "cost"),

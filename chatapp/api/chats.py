@@ -46,12 +46,10 @@ async def list_chats(
 @router.post("", response={201: ChatOut})
 async def start_chat(request: HttpRequest, data: ChatIn) -> Status[Chat]:
     """A new chat; without `model`, with the default one."""
-    chat = await services.start_chat(
-        user=principal(request).user,
-        model=data.model,
-        title=data.title or "",
-        double_text=data.double_text or Chat.DoubleText.REJECT,
-    )
+    settings = data.settings()
+    if not settings.get("title", "").strip():
+        settings.pop("title", None)
+    chat = await services.start_chat(user=principal(request).user, **settings)
     return Status(201, chat)
 
 
@@ -62,11 +60,9 @@ async def get_chat(request: HttpRequest, chat_id: UUID) -> Chat:
 
 @router.patch("/{uuid:chat_id}", response=ChatOut)
 async def update_chat(request: HttpRequest, chat_id: UUID, data: ChatIn) -> Chat:
-    """Rename, or choose another model for what comes next."""
+    """Rename or pin it, or choose how the model is asked for what comes next."""
     chat = await own_chat(request, chat_id)
-    return await services.update_chat(
-        chat=chat, title=data.title, model=data.model, double_text=data.double_text
-    )
+    return await services.update_chat(chat=chat, **data.settings())
 
 
 @router.delete("/{uuid:chat_id}", response={204: None})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 from uuid import UUID
 
 from ninja import Schema
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from chatapp.services import limits
+from chatapp.services import Settings, limits
 from relay import Disconnect
 
 Seconds = Annotated[float, Field(ge=0, le=7 * 86_400, allow_inf_nan=False)]
@@ -118,9 +118,24 @@ DoubleText = Literal["reject", "queue", "interrupt"]
 
 
 class ChatIn(Strict):
+    """What is not named stays as it is. Null: as it was at first, where that is something."""
+
     double_text: DoubleText | None = None
     title: Annotated[str, Field(max_length=10_000)] | None = None
     model: str | None = None
+    system_prompt: Annotated[str, Field(max_length=200_000)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    max_output_tokens: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    pinned: bool | None = None
+
+    def settings(self) -> Settings:
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        nothing: Settings = {"temperature": None, "max_output_tokens": None}
+        if given.get("system_prompt", "") is None:
+            nothing["system_prompt"] = ""
+        kept = {name: value for name, value in given.items() if value is not None}
+        cleared = {name: value for name, value in nothing.items() if name in given}
+        return cast("Settings", cleared | kept)
 
 
 class ChatOut(Schema):
@@ -128,6 +143,10 @@ class ChatOut(Schema):
     title: str
     model: str
     double_text: str
+    system_prompt: str
+    temperature: float | None
+    max_output_tokens: int | None
+    pinned: bool
     created_at: datetime
     updated_at: datetime
 

@@ -3,16 +3,45 @@
 from __future__ import annotations
 
 import uuid
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from django.db import models
+from django.db.models import F, Q
 
 from chatapp.models.people import User
+from relay import Status
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 
 class ChatQuerySet(models.QuerySet["Chat"]):
     def visible_to(self, user: User) -> Self:
-        return self.filter(user=user)
+        """A person's own, unless it was deleted a moment ago."""
+        return self.filter(user=user, deleted_at=None)
+
+    def listed_for(self, user: User) -> Self:
+        """As the list shows them. One without a title: its first message was never taken."""
+        pinned_first = F("pinned_at").desc(nulls_last=True)
+        return self.visible_to(user).exclude(title="").order_by(pinned_first, "-updated_at", "-pk")
+
+    def older_than(self, chat: Chat) -> Self:
+        """What follows it in the list; all pinned ones come before those that are not."""
+        older = Q(updated_at__lt=chat.updated_at)
+        return self.filter(older | Q(updated_at=chat.updated_at, pk__lt=chat.pk), pinned_at=None)
+
+    def deleted_since(self, user: User, moment: datetime) -> Self:
+        """Those of a person that can still be brought back."""
+        return self.filter(user=user, deleted_at__gt=moment).order_by("-deleted_at")
+
+    def deleted_before(self, moment: datetime) -> Self:
+        return self.filter(deleted_at__lte=moment)
+
+    def untitled_since(self, moment: datetime) -> Self:
+        """Named by their first words so far, and answered at least once: a model may name them."""
+        rows = self.filter(titled_by=Chat.TitledBy.WORDS, updated_at__gt=moment, deleted_at=None)
+        answered = rows.filter(responses__status=Status.COMPLETED)
+        return answered.exclude(title="").order_by("updated_at").distinct()
 
 
 class Chat(models.Model):
@@ -25,9 +54,22 @@ class Chat(models.Model):
         QUEUE = "queue"
         INTERRUPT = "interrupt"
 
+    class TitledBy(models.TextChoices):
+        """Whose words the title is. A person's is never replaced."""
+
+        WORDS = "words"
+        """The beginning of the first message."""
+        MODEL = "model"
+        PERSON = "person"
+        NOBODY = "nobody"
+        """The beginning of the first message, and a model was asked in vain."""
+
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="chats", db_index=False)
     title = models.CharField(max_length=200, blank=True)
+    titled_by = models.CharField(
+        max_length=8, choices=TitledBy.choices, default=TitledBy.WORDS, editable=False
+    )
     model = models.CharField(max_length=200)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField()
@@ -35,12 +77,36 @@ class Chat(models.Model):
     double_text = models.CharField(
         max_length=16, choices=DoubleText.choices, default=DoubleText.REJECT
     )
+    system_prompt = models.TextField(blank=True)
+    """Said to the model before everything else; empty: nothing is."""
+    temperature = models.FloatField(null=True, blank=True)
+    """Null: the model's own."""
+    max_output_tokens = models.PositiveIntegerField(null=True, blank=True)
+    """Of one answer. Null: the model's own limit, which also bounds a larger one."""
+    pinned_at = models.DateTimeField(null=True, blank=True)
+    """Null: not pinned."""
+    deleted_at = models.DateTimeField(null=True, blank=True)
+    """When its person deleted it. It is hidden, and removed by the sweep after a time of grace."""
 
     objects = ChatQuerySet.as_manager()
 
     class Meta:
         ordering = ("-updated_at",)
-        indexes = (models.Index(fields=("user", "-updated_at"), name="chat_list"),)
+        indexes = (
+            models.Index(fields=("user", "-updated_at"), name="chat_list"),
+            models.Index(
+                fields=("updated_at",), condition=Q(titled_by="words"), name="chat_untitled"
+            ),
+            models.Index(
+                fields=("deleted_at",),
+                condition=Q(deleted_at__isnull=False),
+                name="chat_deleted",
+            ),
+        )
 
     def __str__(self) -> str:
         return self.title or str(self.id)
+
+    @property
+    def pinned(self) -> bool:
+        return self.pinned_at is not None

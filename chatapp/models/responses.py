@@ -78,6 +78,10 @@ class Response(models.Model):
     request_hash = models.CharField(max_length=64)
     """SHA-256 of what the client sent, to tell a repeat from another request."""
     idempotency_key = models.CharField(max_length=255, null=True, blank=True)  # noqa: DJ001 - unique
+    left_out = models.PositiveIntegerField(default=0)
+    """Messages of its chat that the model was not shown, the oldest: they did not fit."""
+    shown_from = models.PositiveIntegerField(default=0)
+    """Position of the oldest message that it was shown; 0 where nothing was left out."""
     metadata = models.TextField(default="{}")
     """The client's own JSON object."""
 

@@ -8,7 +8,16 @@ or `RecordUnavailable` when a part of the server is away.
 from __future__ import annotations
 
 from chatapp.services.asking import Question, Sent, create_response, retry, send_message
-from chatapp.services.chats import delete_chat, start_chat, update_chat
+from chatapp.services.chats import (
+    GRACE,
+    Settings,
+    delete_chat,
+    hide_chat,
+    restore_chat,
+    start_chat,
+    update_chat,
+)
+from chatapp.services.context import Outlook, outlook
 from chatapp.services.errors import (
     BadInput,
     ChatBusy,
@@ -31,6 +40,7 @@ from chatapp.services.settling import records
 from chatapp.services.stopping import Stopping, cancel, leave
 
 __all__ = [
+    "GRACE",
     "BadInput",
     "ChatBusy",
     "DayUsedUp",
@@ -39,10 +49,12 @@ __all__ = [
     "LimitReached",
     "NotInPlan",
     "NotRetryable",
+    "Outlook",
     "Question",
     "QueueFull",
     "Refused",
     "Sent",
+    "Settings",
     "Stopping",
     "StoreAway",
     "Sweep",
@@ -52,10 +64,13 @@ __all__ = [
     "create_response",
     "default_model",
     "delete_chat",
+    "hide_chat",
     "leave",
     "models_of",
+    "outlook",
     "recorded",
     "records",
+    "restore_chat",
     "retry",
     "send_message",
     "snapshot",

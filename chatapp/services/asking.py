@@ -18,6 +18,7 @@ from chatapp import catalog, quotas, runtime
 from chatapp.finalize import database_errors
 from chatapp.models import Chat, Message, Response, User
 from chatapp.services import limits
+from chatapp.services.context import ready_to_count, request_in
 from chatapp.services.errors import (
     DayUsedUp,
     EnoughRunning,
@@ -115,7 +116,9 @@ async def send_message(
     """Store a message and start its answer. Safe to repeat with the same key for 24 hours."""
     chosen = limits.require_model(model or chat.model, user)
     limits.check_text(text)
-    request = _request(chosen.name, limits.policy(on_disconnect, watching=watching))
+    policy = limits.policy(on_disconnect, watching=watching)
+    request = msgspec.structs.replace(request_in(chat, chosen.name), on_disconnect=policy)
+    await ready_to_count(chosen)
     draft = Draft(
         user=user,
         request=request,

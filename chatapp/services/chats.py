@@ -1,6 +1,9 @@
-"""Chats: begin one, rename it, delete it with everything that was said in it."""
+"""Chats: begin one, change its settings, delete it with everything that was said in it."""
 
 from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 from django.db import transaction
 from django.utils import timezone
@@ -14,47 +17,108 @@ from chatapp.services.errors import BadInput, UnknownModel
 from chatapp.services.stopping import cancel
 from relay import StopReason
 
+if TYPE_CHECKING:
+    from uuid import UUID
+
 TITLE_CHARS = 200
+GRACE: Final = timedelta(seconds=10)
+"""For a click beside the button meant: long enough to read what was deleted and to say no."""
+REMOVED_AT_ONCE: Final = 20
+"""Chats per sweep: one with running answers waits for their honest end."""
 
 
-async def start_chat(
-    *,
-    user: User,
-    model: str | None = None,
-    title: str = "",
-    double_text: str = Chat.DoubleText.REJECT,
-) -> Chat:
-    """A new, empty chat with this model, or with the default one."""
-    chosen = limits.require_model(model, user)
-    return await Chat.objects.acreate(
-        user=user,
-        model=chosen.name,
-        title=_title(title),
-        double_text=double_text,
-        updated_at=timezone.now(),
+class Settings(TypedDict, total=False):
+    """What of a chat its person can change. What is not given stays as it is."""
+
+    title: str
+    model: str | None
+    """None: of a new chat the default one, else as it is."""
+    double_text: str
+    system_prompt: str
+    """Empty: none."""
+    temperature: float | None
+    """0 to 2; None: the model's own."""
+    max_output_tokens: int | None
+    """Of one answer; None: the model's own limit."""
+    pinned: bool
+
+
+async def start_chat(*, user: User, **settings: Unpack[Settings]) -> Chat:
+    """A new, empty chat."""
+    chosen = limits.require_model(settings.get("model"), user)
+    chat = Chat(user=user, model=chosen.name, updated_at=timezone.now())
+    _change(chat, settings)
+    await chat.asave(force_insert=True)
+    return chat
+
+
+async def update_chat(*, chat: Chat, **settings: Unpack[Settings]) -> Chat:
+    """Change what is given. Raises BadInput, and then nothing is changed.
+
+    A model is asked with them from the next message on; answers that are running go on as they are.
+    """
+    _change(chat, settings)
+    await chat.asave(update_fields=_columns(settings))
+    return chat
+
+
+def _columns(settings: Settings) -> list[str]:
+    columns = {"title": ["title", "titled_by"], "pinned": ["pinned_at"]}
+    return [column for name in settings for column in columns.get(name, [name])]
+
+
+def _change(chat: Chat, settings: Settings) -> None:
+    if "title" in settings:
+        chat.title, chat.titled_by = _title(settings["title"]), Chat.TitledBy.PERSON
+        if not chat.title:
+            raise BadInput("A chat's title must not be empty.")
+    if (name := settings.get("model")) is not None:
+        if name not in catalog.models():
+            raise UnknownModel(name, catalog.models())
+        chat.model = name
+    if "double_text" in settings:
+        chat.double_text = settings["double_text"]
+    if "system_prompt" in settings:
+        chat.system_prompt = plain(settings["system_prompt"].strip())
+    if "temperature" in settings:
+        chat.temperature = settings["temperature"]
+    if "max_output_tokens" in settings:
+        chat.max_output_tokens = settings["max_output_tokens"]
+    if "pinned" in settings:
+        chat.pinned_at = (chat.pinned_at or timezone.now()) if settings["pinned"] else None
+    limits.check_settings(
+        catalog.models().get(chat.model),
+        system_prompt=chat.system_prompt if "system_prompt" in settings else "",
+        temperature=chat.temperature,
+        max_output_tokens=chat.max_output_tokens if "max_output_tokens" in settings else None,
     )
 
 
-async def update_chat(
-    *,
-    chat: Chat,
-    title: str | None = None,
-    model: str | None = None,
-    double_text: str | None = None,
-) -> Chat:
-    """Rename a chat, choose another model, or what a message does while an answer is written."""
-    if title is not None:
-        chat.title = _title(title)
-        if not chat.title:
-            raise BadInput("A chat's title must not be empty.")
-    if model is not None:
-        if model not in catalog.models():
-            raise UnknownModel(model, catalog.models())
-        chat.model = model
-    if double_text is not None:
-        chat.double_text = double_text
-    await chat.asave(update_fields=["title", "model", "double_text"])
-    return chat
+async def hide_chat(*, chat: Chat) -> None:
+    """Delete it, but not yet: for `GRACE` it can be brought back, then the sweep removes it.
+
+    Safe to repeat. An answer that is being written goes on until then.
+    """
+    await Chat.objects.filter(pk=chat.pk, deleted_at=None).aupdate(deleted_at=timezone.now())
+
+
+async def restore_chat(*, user: User, chat_id: UUID) -> bool:
+    """Bring back what was deleted a moment ago. False: it is too late, or was never there."""
+    chats = Chat.objects.deleted_since(user, timezone.now() - GRACE)
+    return await chats.filter(pk=chat_id).aupdate(deleted_at=None) > 0
+
+
+async def remove_hidden() -> None:
+    """For the sweep: what nobody brought back goes. Safe to repeat, by anybody."""
+    for chat in await _hidden():
+        await delete_chat(chat=chat, by=chat.user)
+
+
+@on_database_thread
+def _hidden() -> list[Chat]:
+    with database_errors():
+        gone = Chat.objects.deleted_before(timezone.now() - GRACE).select_related("user")
+        return list(gone[:REMOVED_AT_ONCE])
 
 
 async def delete_chat(*, chat: Chat, by: User) -> None:
@@ -73,6 +137,8 @@ async def delete_chat(*, chat: Chat, by: User) -> None:
 @on_database_thread
 def _delete(chat: Chat, by: str) -> list[str]:
     with database_errors(), transaction.atomic():
+        if not Chat.objects.select_for_update().filter(pk=chat.pk).exists():
+            return []  # another process was faster
         rows = Response.objects.filter(chat=chat, erased_at=None)
         responses = list(rows.select_related("user"))
         rows.update(erased_at=timezone.now(), fold="", metadata="{}")

@@ -8,13 +8,15 @@ import msgspec
 
 from chatapp import catalog, quotas, runtime
 from chatapp.services.errors import BadInput, NotInPlan, TooLarge, UnknownModel
-from relay import Disconnect, ModelConfig
+from relay import Disconnect, ModelConfig, estimated_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chatapp.models import User
 
+MAX_TEMPERATURE: Final = 2
+"""OpenAI's bound; Anthropic's is 1, and it says so by itself."""
 CONTINUE: Final = Disconnect()
 CANCEL: Final = Disconnect(cancel_after_s=0, leave_after_s=0)
 
@@ -53,6 +55,32 @@ def require_model(name: str | None, user: User) -> ModelConfig:
     if not quotas.terms_of(user).allows(wanted):
         raise NotInPlan(wanted, models_of(user))
     return known[wanted]
+
+
+def check_settings(
+    model: ModelConfig | None,
+    *,
+    system_prompt: str = "",
+    temperature: float | None = None,
+    max_output_tokens: int | None = None,
+) -> None:
+    """What a chat asks of its model. Raises BadInput for what the model cannot do."""
+    if temperature is not None and not 0 <= temperature <= MAX_TEMPERATURE:
+        raise BadInput(f"The temperature must be between 0 and {MAX_TEMPERATURE}.")
+    if max_output_tokens is not None:
+        most = model.max_output_tokens if model else None
+        if max_output_tokens < 1 or (most is not None and max_output_tokens > most):
+            upto = f"between 1 and {most:,}" if most else "at least 1"
+            name = f" of {model.name!r}" if model else ""
+            raise BadInput(f"The limit of an answer{name} must be {upto} tokens.")
+    if system_prompt:
+        _check_size(_bytes(system_prompt))
+        context = model.context_tokens if model else None
+        if context is not None and estimated_tokens(system_prompt) > context // 2:
+            raise BadInput(
+                f"The system prompt takes more than half of the {context:,} tokens that "
+                f"{model.name if model else ''!r} can read. Shorten it, or choose another model."
+            )
 
 
 def check_text(text: str) -> None:

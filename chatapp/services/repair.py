@@ -17,6 +17,7 @@ from chatapp.finalize import database_errors
 from chatapp.middleware.threads import on_database_thread
 from chatapp.models import Response
 from chatapp.services import delivery, ends
+from chatapp.services.chats import remove_hidden
 from chatapp.services.diagnosis import Repair, Row, Sightings, diagnose
 from chatapp.services.settling import end_waiting, record, records, start_next, submit
 from chatapp.services.stopping import send, wish
@@ -57,6 +58,7 @@ class Sweep:
         await _go_on()
         await delivery.note_delivered()
         await delivery.judge()
+        await remove_hidden()
 
 
 async def _apart(repair: Callable[[str], Awaitable[None]], pk: str) -> None:

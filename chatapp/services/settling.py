@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from chatapp import catalog, quotas, runtime
 from chatapp.finalize import Records, database_errors, final_among, just_asked
 from chatapp.middleware.threads import on_database_thread, transact
-from chatapp.services import ends, writing
+from chatapp.services import context, ends, writing
 from relay import (
     GenerationRequest,
     LogGone,
@@ -89,6 +89,7 @@ async def start_next(chat_id: UUID) -> None:
         with database_errors():
             row = await on_database_thread(writing.next_in)(chat_id)
             if row is not None and await _place(row):
+                await context.ready_to_count(catalog.models().get(row.model))
                 begun = await transact(partial(writing.begin, row.pk))
                 if begun is not None:
                     await submit_or_leave_to_sweep(begun)

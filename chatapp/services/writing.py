@@ -11,16 +11,18 @@ import msgspec
 from django.db.models import Max
 from django.utils import timezone
 
-from chatapp import audit, runtime
+from chatapp import audit, catalog, runtime
 from chatapp.finalize import database_errors, plain
 from chatapp.middleware.threads import on_database_thread, transact
 from chatapp.models import Chat, Message, MessageQuerySet, Response, User
 from chatapp.services.ends import rfc3339
 from chatapp.services.errors import ChatBusy, EnoughRunning, KeyReused, NotRetryable, QueueFull
+from chatapp.services.fitting import Fitted, Turn, fit, room_for
 from chatapp.statements import insert
-from relay import GenerationRequest, new_response_id
+from relay import GenerationRequest, estimated_tokens, new_response_id, token_counter
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from uuid import UUID
 
 KEY_LIFE: Final = timedelta(hours=24)
@@ -149,12 +151,14 @@ def _row(draft: Draft, *, after: Response | None) -> Response:
     if key is not None and after is not None:
         # A key that is used again after its time must not name the old response (PROTOCOL 11).
         response_id = response_id_of(draft.user, f"{key}\n{after.pk}")
+    shown = None if draft.text is None else _conversation(draft)
     request = msgspec.structs.replace(
         draft.request,
         response_id=response_id,
         created_at=rfc3339(now),
-        messages=draft.request.messages if draft.text is None else _conversation(draft),
+        messages=draft.request.messages if shown is None else _messages(shown),
     )
+    retried = draft.retry_of
     return Response(
         id=response_id,
         user=draft.user,
@@ -167,26 +171,39 @@ def _row(draft: Draft, *, after: Response | None) -> Response:
         cancel_after_s=request.on_disconnect.cancel_after_s,
         leave_after_s=request.on_disconnect.leave_after_s,
         created_at=now,
-        retry_of=draft.retry_of,
+        retry_of=retried,
+        left_out=shown.left_out if shown else retried.left_out if retried else 0,
+        shown_from=shown.shown_from if shown else retried.shown_from if retried else 0,
     )
 
 
-def _conversation(draft: Draft) -> list[dict[str, Any]]:
-    """The chat so far and the new text; the oldest turns are left out of one that grew too long."""
-    said = Message.objects.filter(chat=draft.chat).said()
-    return _told(said, [{"role": "user", "content": draft.text}])
+def _conversation(draft: Draft) -> Fitted:
+    """The chat so far and the new text, as far as there is room for them."""
+    turns = turns_of(Message.objects.filter(chat=draft.chat).said())
+    position = turns[-1].position + 1 if turns else 1
+    return fitted(draft.request, [*turns, Turn(position, Message.Role.USER, draft.text or "")])
 
 
-def _told(said: MessageQuerySet, last: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    turns = list(last)
-    room = runtime.config().max_input_bytes or 1 << 30
-    room -= sum(len(turn["content"].encode()) for turn in last)
-    for role, text in said.order_by("-position").values_list("role", "text"):
-        room -= len(text.encode())
-        if room < 0:
-            break
-        turns.append({"role": role, "content": text})
-    return turns[::-1]
+def turns_of(said: MessageQuerySet) -> list[Turn]:
+    """Oldest first."""
+    rows = said.order_by("position").values_list("position", "role", "text")
+    return [Turn(*row) for row in rows]
+
+
+def fitted(request: GenerationRequest, turns: Sequence[Turn]) -> Fitted:
+    """What of `turns` the model of this request is shown beside its instructions."""
+    model = catalog.models().get(request.model)
+    room = room_for(
+        model,
+        max_output_tokens=request.max_output_tokens,
+        max_input_bytes=runtime.config().max_input_bytes,
+    )
+    count = estimated_tokens if model is None else token_counter(model)
+    return fit(turns, room, instructions=request.instructions or "", count=count)
+
+
+def _messages(shown: Fitted) -> list[dict[str, Any]]:
+    return [turn.message for turn in shown.turns]
 
 
 def _continue_chat(draft: Draft, chat: Chat, response: Response) -> Message | None:
@@ -232,11 +249,17 @@ def begin(response_id: str) -> Response | None:
     now = timezone.now()
     answer = Message.objects.get(response=row)
     said = Message.objects.filter(chat_id=row.chat_id).said().before(answer.position)
-    request = msgspec.structs.replace(
-        GenerationRequest.from_json(row.request), created_at=rfc3339(now), messages=_told(said, [])
-    )
+    asked = GenerationRequest.from_json(row.request)
+    shown = fitted(asked, turns_of(said))
+    request = msgspec.structs.replace(asked, created_at=rfc3339(now), messages=_messages(shown))
     row.waits, row.created_at, row.request = False, now, request.to_json().decode()
-    columns = {"waits": False, "created_at": now, "request": row.request}
+    columns = {
+        "waits": False,
+        "created_at": now,
+        "request": row.request,
+        "left_out": shown.left_out,
+        "shown_from": shown.shown_from,
+    }
     # A stop that was wished in between wins: whoever wished it ends the row as it waits.
     begun = Response.objects.waiting().filter(pk=row.pk, stop_requested_at=None).update(**columns)
     return row if begun else None

@@ -6,5 +6,15 @@ from relay.upstream.attempts import Attempts
 from relay.upstream.call import Call
 from relay.upstream.circuit import Circuits, CircuitState, CircuitStatus
 from relay.upstream.client import Upstream
+from relay.upstream.counting import estimated_tokens, token_counter
 
-__all__ = ["Attempts", "Call", "CircuitState", "CircuitStatus", "Circuits", "Upstream"]
+__all__ = [
+    "Attempts",
+    "Call",
+    "CircuitState",
+    "CircuitStatus",
+    "Circuits",
+    "Upstream",
+    "estimated_tokens",
+    "token_counter",
+]

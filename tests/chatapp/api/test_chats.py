@@ -50,6 +50,24 @@ async def test_a_chat_is_renamed_and_gets_another_model(api: Api, chat: Chat) ->
     assert (await Chat.objects.aget(pk=chat.pk)).title == "New"
 
 
+async def test_how_its_model_is_asked_is_a_chats_own(api: Api, chat: Chat) -> None:
+    url = f"/api/chats/{chat.pk}"
+    body = {"system_prompt": "Be brief.", "temperature": 0.5, "max_output_tokens": 99}
+    reply = (await api.patch(url, body | {"pinned": True})).json()
+    assert {name: reply[name] for name in body} == body
+    assert reply["pinned"] is True
+    cleared = dict.fromkeys(body) | {"pinned": False}
+    reply = (await api.patch(url, cleared)).json()
+    assert (reply["system_prompt"], reply["temperature"], reply["max_output_tokens"]) == (
+        "",
+        None,
+        None,
+    )
+    assert reply["pinned"] is False
+    for bad in ({"temperature": 3}, {"max_output_tokens": 0}, {"pinned": "perhaps"}):
+        is_problem(await api.patch(url, bad), 422)
+
+
 async def test_a_message_is_answered_as_a_response(
     api: Api, chat: Chat, store: MemoryStore
 ) -> None:
