@@ -72,13 +72,14 @@ def terms_of(user: User) -> Terms:
 async def reserve(
     user: User, response_id: str, model: ModelConfig | None, max_output_tokens: int | None
 ) -> Grant:
-    """A place for one more answer, or why not. It is also the question whether the store is there.
+    """A place for one more answer, or why not. It also asks whether the store takes one.
 
-    Raises StoreUnavailable, or Django's DatabaseError where counters had to be made anew.
+    Raises StoreRefused, StoreUnavailable, or Django's DatabaseError where counters had to
+    be made anew.
     """
     terms, store, now = terms_of(user), runtime.store(), timezone.now()
     if not terms.max_generations and not terms.max_output_tokens_per_day:
-        await store.ping()
+        await store.room()
         return Grant(Reserved.GRANTED)
     wanted = Reservation(
         response_id=response_id,

@@ -199,6 +199,7 @@ _RELAY_MEANINGS: Final = {
     "max_generations_per_worker": "answers one worker runs side by side; 0 = no limit",
     "viewer_max_age_s": "an event stream is closed after this long, clients resume; 0 = never",
     "max_input_bytes": "text of one request, in UTF-8",
+    "max_store_share": "part of Redis' maxmemory above which no new answer begins; 0 = no limit",
     "capture_dir": "folder that failed and odd answers of providers are written to, for replay",
     "shards": "hash tags among which new answers are spread (Redis Cluster)",
 }

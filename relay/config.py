@@ -61,6 +61,9 @@ class RelayConfig:
     viewer_max_age_s: float = 900.0
     """A stream is closed with a comment after this long and the client resumes; 0 = never."""
     max_input_bytes: int = 1024 * 1024
+    max_store_share: float = 0.9
+    """Part of the store's `maxmemory` above which no new answer begins; 0 = no limit. What is left
+    is for those that run: of 1 GiB, fifty of the longest."""
     capture_dir: str = ""
     """Folder that failed and odd answers of upstreams are written to; empty = none."""
     shards: int = 1

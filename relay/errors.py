@@ -1,7 +1,8 @@
 """What can go wrong, by who can act on it.
 
 RelayError
-├── StoreUnavailable     Redis cannot be reached, or refuses for want of memory: try again later
+├── StoreUnavailable     Redis cannot be reached: try again later
+│   └── StoreRefused     it answers, but takes nothing new: nothing was written
 ├── RecordUnavailable    the application's database cannot be reached: try again later
 ├── Fenced               another writer owns this response now: abort, write nothing more
 ├── LogGone              the log is not (or no longer) in the store: ask the record
@@ -60,6 +61,13 @@ class RelayError(Exception):
 
 class StoreUnavailable(RelayError):
     """The store did not answer, or had no memory left. Nothing is known to be written."""
+
+
+class StoreRefused(StoreUnavailable):
+    """The store answers and takes nothing new: out of memory, a failed save, a replica now.
+
+    Nothing was written. What ends answers may still be taken (PROTOCOL 3.6).
+    """
 
 
 class RecordUnavailable(RelayError):

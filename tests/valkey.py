@@ -32,7 +32,7 @@ class PrivateValkey:
 
     def __init__(self, *, persist: bool = False) -> None:
         self.port = free_port()
-        self._folder = Path(tempfile.mkdtemp(prefix="unbroken-valkey-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="unbroken-valkey-"))
         self._persist = persist
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -46,12 +46,12 @@ class PrivateValkey:
 
     @property
     def log(self) -> str:
-        path = self._folder / "valkey.log"
+        path = self.folder / "valkey.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
     def start(self) -> Self:
         """Return when it answers PING. Raises RuntimeError with its log when it does not."""
-        with (self._folder / "valkey.log").open("ab") as log:
+        with (self.folder / "valkey.log").open("ab") as log:
             self._process = subprocess.Popen(
                 self._command(),
                 stdout=log,
@@ -77,7 +77,7 @@ class PrivateValkey:
     def forget(self) -> None:
         """Kill it and lose its file: the next start comes back empty."""
         self.kill()
-        shutil.rmtree(self._folder / "appendonlydir", ignore_errors=True)
+        shutil.rmtree(self.folder / "appendonlydir", ignore_errors=True)
 
     def follow(self, other: PrivateValkey) -> None:
         """Be a replica of `other` from now on."""
@@ -103,12 +103,12 @@ class PrivateValkey:
     def close(self) -> None:
         """Kill the server and remove its folder."""
         self.kill()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _command(self) -> list[str]:
         return [
             *(str(get_binary_path()), "--port", str(self.port), "--bind", "127.0.0.1"),
-            *("--dir", str(self._folder), "--save", "", "--loglevel", "notice"),
+            *("--dir", str(self.folder), "--save", "", "--loglevel", "notice"),
             *("--appendonly", "yes" if self._persist else "no", "--appendfsync", "always"),
             # FLUSHALL of one test must not leave the next one waiting for lazy frees.
             *("--lazyfree-lazy-user-flush", "no", "--enable-debug-command", "yes"),

@@ -1,7 +1,8 @@
 """Asking: from a question to a queued response that a worker will find.
 
-The database first, in one transaction, then the store. The store is pinged before, so that a Redis
-that is away costs nobody a message; one that goes away in between is caught up by the sweep.
+The database first, in one transaction, then the store. The store is asked for room before, so that
+a Redis that is away or full costs nobody a message; what it refuses in between is caught up by the
+sweep.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from chatapp.services.errors import (
     EnoughRunning,
     KeyReused,
     LimitReached,
+    NoRoom,
     NotRetryable,
     Occupied,
     Refused,
@@ -39,6 +41,7 @@ from relay import (
     RecordUnavailable,
     Reserved,
     StopReason,
+    StoreRefused,
     StoreUnavailable,
     day_end,
     quota_day,
@@ -174,7 +177,7 @@ async def _write(draft: Draft) -> Written:
         if (found := await find_repeat(draft)) is not None:
             return found
         if isinstance(exc, StoreUnavailable):
-            raise StoreAway from exc
+            raise _away(exc) from exc
         if draft.chat is None or not isinstance(exc, EnoughRunning):
             raise
         draft, grant = replace(draft, refusal=exc), Grant(Reserved.RUNNING)
@@ -201,17 +204,21 @@ async def _supersede(draft: Draft, chat: Chat) -> None:
     """Stop what the chat is doing; a repeat of this very message stops nothing.
 
     One that has not ended within a stop's patience is waited for in the chat's queue. Raises
-    StoreAway before anything is stopped.
+    StoreAway, NoRoom before anything is stopped.
     """
     if draft.text is None or await find_repeat(draft) is not None:
         return
     try:
-        await runtime.store().ping()
+        await runtime.store().room()
     except StoreUnavailable as exc:
-        raise StoreAway from exc
+        raise _away(exc) from exc
     rows = Response.objects.running().filter(chat=chat).exclude(pk=draft.response_id)
     for response in [row async for row in rows.order_by("-waits")]:
         await cancel(response=response, by=draft.user, reason=StopReason.SUPERSEDED)
+
+
+def _away(exc: StoreUnavailable) -> Refused:
+    return NoRoom() if isinstance(exc, StoreRefused) else StoreAway()
 
 
 async def _write_row(draft: Draft) -> Written:

@@ -59,6 +59,8 @@ class Row:
     has_patience: bool
     """It has a policy for the absence of viewers."""
     total_s: float
+    owed: bool = False
+    """Whoever wrote it could not make its log, and says so: there is nothing to wait for."""
 
 
 @dataclass(slots=True)
@@ -105,6 +107,6 @@ def _without_log(row: Row, now: datetime, seen: Sightings, *, first: bool) -> li
     if now >= row.created_at + timedelta(seconds=row.total_s) + 2 * LOG_LATE:
         # Its log was to be made again and again and never came to be: it must end all the same.
         return [Repair.GIVE_UP]
-    if not first and now - row.created_at < LOG_LATE:
+    if not first and not row.owed and now - row.created_at < LOG_LATE:
         return []
     return [Repair.REMAKE, Repair.STOP] if row.stop_wished else [Repair.REMAKE]

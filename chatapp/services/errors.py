@@ -13,7 +13,8 @@ Refused
 │       ├── EnoughRunning   for as long as so many are running
 │       └── DayUsedUp       until others end with less than was set aside, or the day is over
 ├── NotRetryable    there is nothing to try again, or no longer
-└── StoreAway       Redis cannot be reached: nothing was written, try again later
+├── StoreAway       Redis cannot be reached: nothing was written, try again later
+└── NoRoom          Redis takes nothing new: nothing was written, what runs goes on
 """
 
 from __future__ import annotations
@@ -184,4 +185,16 @@ class StoreAway(Refused):
     def __init__(self, detail: str = "") -> None:
         super().__init__(
             detail or "Answers cannot be started right now; nothing was saved. Try again shortly."
+        )
+
+
+class NoRoom(Refused):
+    status = 503
+    retry_after_s = 30
+    """Memory comes back as answers end and their logs expire, not in seconds."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The server has no room for new answers at the moment; nothing was saved, and running "
+            "answers go on. Try again in a minute."
         )

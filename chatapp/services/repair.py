@@ -19,9 +19,17 @@ from chatapp.models import Response
 from chatapp.services import delivery, ends
 from chatapp.services.chats import remove_hidden
 from chatapp.services.diagnosis import Repair, Row, Sightings, diagnose
-from chatapp.services.settling import end_waiting, record, records, start_next, submit
+from chatapp.services.settling import end_waiting, owed, record, records, start_next, submit
 from chatapp.services.stopping import send, wish
-from relay import Outcome, RecordUnavailable, Status, StopReason, StoreUnavailable, fold_log
+from relay import (
+    Outcome,
+    RecordUnavailable,
+    Status,
+    StopReason,
+    StoreRefused,
+    StoreUnavailable,
+    fold_log,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -43,6 +51,7 @@ class Sweep:
         """One sweep. Raises StoreUnavailable, RecordUnavailable: the next one goes on."""
         rows = await _running()
         self._seen.keep_only({row.pk for row in rows})
+        owed.intersection_update({row.pk for row in rows})
         tails = await runtime.store().tails([row.pk for row in rows]) if rows else []
         todo: dict[Repair, list[str]] = {repair: [] for repair in Repair}
         now = timezone.now()
@@ -65,6 +74,8 @@ async def _apart(repair: Callable[[str], Awaitable[None]], pk: str) -> None:
     """One row that cannot be repaired must not keep the others from it."""
     try:
         await repair(pk)
+    except StoreRefused as exc:
+        logger.warning("repair of %s waits: %s", pk, exc)  # others end something: they are taken
     except (StoreUnavailable, RecordUnavailable):
         raise
     except Exception:
@@ -85,6 +96,7 @@ def _running() -> list[Row]:
                 stop_wished=stop_requested_at is not None,
                 has_patience=cancel_after_s is not None,
                 total_s=(model in models and models[model].total_s) or runtime.config().total_s,
+                owed=pk in owed,
             )
             for pk, status, created_at, stop_requested_at, cancel_after_s, model in rows
         ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from chatapp import catalog, quotas, runtime
 from chatapp.finalize import Records, database_errors, final_among, just_asked
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+owed: Final[set[str]] = set()
+"""Rows whose log this process could not make after their commit: the next sweep does."""
+
 
 async def submit(response: Response, *, just_written: bool = False) -> None:
     """Make log and job of a queued row, or find them there. Raises StoreUnavailable."""
@@ -41,6 +44,7 @@ async def submit(response: Response, *, just_written: bool = False) -> None:
     # A model that was taken out of the file meanwhile: the worker says so in the log.
     upstream_model = model.upstream_model if model else response.model
     await runtime.store().create(request, upstream_model=upstream_model)
+    owed.discard(response.pk)
 
 
 async def submit_or_leave_to_sweep(response: Response) -> None:
@@ -48,6 +52,7 @@ async def submit_or_leave_to_sweep(response: Response) -> None:
     try:
         await submit(response, just_written=True)
     except StoreUnavailable as exc:
+        owed.add(response.pk)
         logger.warning("log of %s is left to the sweep: %s", response.pk, exc)
 
 

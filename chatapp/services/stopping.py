@@ -17,8 +17,8 @@ from chatapp.middleware.threads import on_database_thread
 from chatapp.models import Response, User
 from chatapp.services import ends
 from chatapp.services.reading import snapshot
-from chatapp.services.settling import end_waiting, record, submit
-from relay import Cancelled, Snapshot, StopReason, wait_ended
+from chatapp.services.settling import end_waiting, owed, record, submit
+from relay import Cancelled, Snapshot, StopReason, StoreRefused, wait_ended
 
 HONEST_END_S: Final = 2.0
 """How long a stop waits for the end before it answers "cancelling" (design §4)."""
@@ -65,7 +65,13 @@ async def send(response: Response, reason: str) -> None:
     outcome = await _flag(response.pk, reason)
     if outcome is Cancelled.MISSING:
         # The row is there and its log is not yet: make it, so that the stop has something to end.
-        await submit(response)
+        try:
+            await submit(response)
+        except StoreRefused:
+            if response.pk not in owed:
+                raise
+            await end_waiting(response, reason)  # it never had one: nothing was opened
+            return
         outcome = await _flag(response.pk, reason)
     if outcome is Cancelled.CLOSED:
         await record(response.pk)

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final
 
 import hiredis
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import ReadOnlyError, RedisError, ResponseError
 
 from relay.errors import StoreUnavailable
 
@@ -54,8 +52,6 @@ class Lane:
         self._busy = False
         """A pipeline is on its way."""
         self._closed = False
-        self.answered_s = -math.inf
-        """time.monotonic of the last pipeline that came back."""
 
     def send(self, command: Command) -> asyncio.Future[Any]:
         """Queue a command. The future gives the reply as bytes, int, list or None.
@@ -117,7 +113,6 @@ class Lane:
             self._busy = False
 
     def _fail(self, batch: list[Waiter], why: str) -> None:
-        self.answered_s = -math.inf
         failure = StoreUnavailable(f"the store did not answer: {why}")
         for _, future in batch:
             if not future.done():
@@ -146,17 +141,21 @@ class Lane:
             connection = self._connection = await connect(self._pool)
         await connection.send_packed_command([data], check_health=False)
         read = connection.read_response
+        demoted = False
         for _, future in batch:
             try:
                 reply = await read(disable_decoding=True)
             except ResponseError as error:
+                # A replica now: after a fail-over by name the next connection finds the new server.
+                demoted = demoted or isinstance(error, ReadOnlyError)
                 if not future.done():
                     future.set_exception(error)
                     future.exception()
             else:
                 if not future.done():
                     future.set_result(reply)
-        self.answered_s = time.monotonic()
+        if demoted:
+            await self._drop_connection()
 
     async def _drop_connection(self) -> None:
         connection, self._connection = self._connection, None

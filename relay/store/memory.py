@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from relay.errors import StoreUnavailable
+from relay.errors import StoreRefused, StoreUnavailable
 from relay.store import keys
 from relay.store.memory_channel import Faults, MemorySubscription
 from relay.store.memory_jobs import MemoryJobs
@@ -80,6 +80,10 @@ class MemoryStore:
 
     async def ping(self) -> None:
         async with self._call("ping"):
+            pass
+
+    async def room(self) -> None:
+        async with self._call("room"):
             pass
 
     async def create(self, request: GenerationRequest, *, upstream_model: str) -> bool:
@@ -192,6 +196,8 @@ class MemoryStore:
         try:
             async with self._call("append"):
                 return [self._write(batch, closes=False) for batch in batches]
+        except StoreRefused:
+            return [Reply(Appended.FULL)] * len(batches)
         except StoreUnavailable as error:
             return [error] * len(batches)
 

@@ -11,12 +11,16 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from relay.errors import StoreUnavailable
+from relay.errors import StoreRefused, StoreUnavailable
 from relay.store.protocol import Gone, Lost, Message, Published, Stopped
 
 MAX_WAITING: Final = 10_000
 """Messages a subscriber may leave unread. Beyond it all of them are dropped and it is told `Lost`,
 as a server disconnects a subscriber that stalls."""
+
+
+LARGER: Final = frozenset({"room", "reserve", "create", "append"})
+"""Calls that a full store refuses (PROTOCOL 3.6)."""
 
 
 class Faults:
@@ -25,6 +29,8 @@ class Faults:
     def __init__(self) -> None:
         self.unreachable = False
         """While True every call raises StoreUnavailable."""
+        self.full = False
+        """While True what makes the store larger is refused, as at a server's `maxmemory`."""
         self._lost_requests: Counter[str] = Counter()
         self._lost_replies: Counter[str] = Counter()
         self._published: Counter[type[Message]] = Counter()
@@ -45,6 +51,8 @@ class Faults:
     def during(self, call: str) -> Iterator[None]:
         if self.unreachable or self._use_up(self._lost_requests, call):
             raise StoreUnavailable(f"{call}: the store did not answer")
+        if self.full and call in LARGER:
+            raise StoreRefused(f"{call}: the store is full")
         yield
         if self._use_up(self._lost_replies, call):
             raise StoreUnavailable(f"{call}: the reply was lost")

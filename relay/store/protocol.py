@@ -222,11 +222,18 @@ class Store(Protocol):
     async def ping(self) -> None:
         """Answer within a second or raise StoreUnavailable."""
 
+    async def room(self) -> None:
+        """Return, within a second, if one more response may be created now.
+
+        Raises StoreRefused when the store takes nothing new or is full up to `max_store_share`;
+        `quotas.reserve` asks the same.
+        """
+
     async def create(self, request: GenerationRequest, *, upstream_model: str) -> bool:
         """Make log (event 1), meta, the creator's presence and the job in one step.
 
-        False if they were there already: a repeat is harmless. Raises StoreUnavailable also when
-        the store has no memory left.
+        False if they were there already: a repeat is harmless. Raises StoreRefused when the store
+        takes nothing new: then nothing is there.
         """
 
     # -- jobs -----------------------------------------------------------------------------------

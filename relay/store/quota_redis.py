@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from redis.exceptions import NoScriptError, ResponseError
-
 from relay.errors import StoreUnavailable
 from relay.store import keys, scripts
 from relay.store.quota import Grant, Refill, Reservation, Reserved, day_before, kept_until_ms
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from relay.store.lane import Command, Lane
+    from relay.store.room import Room
     from relay.store.scripts import Script
 
 PATIENCE_S: Final = 1.0
@@ -32,8 +31,9 @@ REFILL_BATCH: Final = 1000
 class RedisQuotas:
     """Implements `Quotas` on the lane it is given."""
 
-    def __init__(self, lane: Lane) -> None:
+    def __init__(self, lane: Lane, room: Room) -> None:
         self._lane = lane
+        self._room = room
 
     async def reserve(self, user: str, wanted: Reservation) -> Grant:
         names = [keys.running(user), keys.held(user), keys.used(user, wanted.day)]
@@ -47,6 +47,7 @@ class RedisQuotas:
         ]
         try:
             async with asyncio.timeout(PATIENCE_S):
+                await self._room.check()
                 reply = await asyncio.shield(self._call(scripts.RESERVE, names, args))
         except TimeoutError as error:
             raise StoreUnavailable("the store does not answer") from error
@@ -91,12 +92,4 @@ class RedisQuotas:
         await self._call(scripts.REFILL, names, args)
 
     async def _call(self, script: Script, names: Sequence[str], args: Command) -> Any:
-        command = ("EVALSHA", script.sha, len(names), *names, *args)
-        try:
-            try:
-                return await self._lane.send(command)
-            except NoScriptError:
-                await self._lane.send(("SCRIPT", "LOAD", script.source))
-                return await self._lane.send(command)
-        except ResponseError as error:
-            raise StoreUnavailable(f"{script.name}: {error}") from error
+        return await scripts.call(self._lane, script, names, args)

@@ -7,7 +7,6 @@ back). Beside them a connection per shard that waits for jobs, and one that is s
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,6 +38,7 @@ from relay.store.protocol import (
 from relay.store.quota_redis import RedisQuotas
 from relay.store.replies import read_claim, read_page, read_refusal, read_reply
 from relay.store.reports import Reports
+from relay.store.room import Room
 from relay.store.subscription import RedisSubscription
 
 if TYPE_CHECKING:
@@ -49,12 +49,7 @@ if TYPE_CHECKING:
     from relay.store.scripts import Script
 
 PING_S: Final = 1.0
-FRESH_S: Final = 0.02
 DAY_MS: Final = 86_400_000
-
-
-def _command(script: Script, key_names: Sequence[str], args: Command) -> Command:
-    return ("EVALSHA", script.sha, len(key_names), *key_names, *args)
 
 
 class RedisStore:
@@ -74,7 +69,8 @@ class RedisStore:
         self._reads = Lane(self._pool)
         self._queue = JobQueue(self._pool, self._writes, self.notice)
         self._reports = Reports(self._writes)
-        self.quotas = RedisQuotas(self._writes)
+        self._room = Room(self._writes, config.max_store_share)
+        self.quotas = RedisQuotas(self._writes, self._room)
         self._lease_ms = round(config.lease_s * 1000)
         self._grace_ms = round(2 * config.heartbeat_s * 1000)
         self._ttl_ms = round(config.total_s * 1000) + DAY_MS
@@ -83,29 +79,19 @@ class RedisStore:
         return f"<RedisStore {self._pool!r}>"
 
     async def ping(self) -> None:
-        # A server that answered this process a moment ago need not be asked again: under load
-        # this is every request's first round trip.
-        if time.monotonic() - self._writes.answered_s < FRESH_S:
-            return
         try:
             async with asyncio.timeout(PING_S):
                 await asyncio.shield(self._writes.send(("PING",)))
         except (TimeoutError, ResponseError) as error:
             raise StoreUnavailable("the store does not answer") from error
 
+    async def room(self) -> None:
+        await self._room.probe()
+
     async def _call(
         self, script: Script, key_names: Sequence[str], args: Command, lane: Lane | None = None
     ) -> Any:
-        lane = lane or self._writes
-        command = _command(script, key_names, args)
-        try:
-            try:
-                return await lane.send(command)
-            except NoScriptError:
-                await lane.send(("SCRIPT", "LOAD", script.source))
-                return await lane.send(command)
-        except ResponseError as error:
-            raise StoreUnavailable(f"{script.name}: {error}") from error
+        return await scripts.call(lane or self._writes, script, key_names, args)
 
     async def create(self, request: GenerationRequest, *, upstream_model: str) -> bool:
         rid = request.response_id
@@ -128,6 +114,7 @@ class RedisStore:
                 born_ms,
             ],
         )
+        self._room.taken()
         return bool(made)
 
     # -- jobs -----------------------------------------------------------------------------------

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from redis.exceptions import OutOfMemoryError, ResponseError
+from redis.exceptions import MasterDownError, OutOfMemoryError, ReadOnlyError, ResponseError
 
-from relay.errors import StoreUnavailable
+from relay.errors import StoreRefused, StoreUnavailable
 from relay.store.protocol import Appended, Claim, Claimed, Job, Lease, Page, Reply, Tail
+
+_REFUSALS: Final = (OutOfMemoryError, ReadOnlyError, MasterDownError)
+_REFUSING: Final = ("MISCONF", "NOREPLICAS")
+"""A save or an append-only file failed; too few replicas. redis-py has no classes for these."""
 
 
 def read_reply(lease: Lease, reply: list[Any]) -> Reply:
@@ -23,7 +27,13 @@ def read_refusal(error: ResponseError) -> Reply | Exception:
     """Of an append."""
     if isinstance(error, OutOfMemoryError):
         return Reply(Appended.FULL)
-    return StoreUnavailable(f"append: {error}")
+    return failure_of("append", error)
+
+
+def failure_of(call: str, error: ResponseError) -> StoreUnavailable:
+    """A refusal of whatever writes is told from a refusal of this one command."""
+    refused = isinstance(error, _REFUSALS) or str(error).startswith(_REFUSING)
+    return (StoreRefused if refused else StoreUnavailable)(f"{call}: {error}")
 
 
 def read_claim(job: Job, worker: str, reply: list[Any]) -> Claim:

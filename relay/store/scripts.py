@@ -10,7 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from hashlib import sha1
 from importlib.resources import files
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
+
+from redis.exceptions import NoScriptError, ResponseError
+
+from relay.store.replies import failure_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from relay.store.lane import Command, Lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +35,19 @@ def _load(name: str, flags: str, *parts: str) -> Script:
     head = f"#!lua flags={flags}\n" if flags else "#!lua\n"
     source = (head + "".join(bodies)).encode()
     return Script(name, source, sha1(source).hexdigest())  # noqa: S324 - Redis names scripts by SHA-1
+
+
+async def call(lane: Lane, script: Script, key_names: Sequence[str], args: Command) -> Any:
+    """Its reply. Raises StoreRefused, StoreUnavailable."""
+    command = ("EVALSHA", script.sha, len(key_names), *key_names, *args)
+    try:
+        try:
+            return await lane.send(command)
+        except NoScriptError:
+            await lane.send(("SCRIPT", "LOAD", script.source))
+            return await lane.send(command)
+    except ResponseError as error:
+        raise failure_of(script.name, error) from error
 
 
 CREATE: Final = _load("create", "")
@@ -45,6 +67,7 @@ BEAT: Final = _load("beat", "allow-oom")
 LEAVE: Final = _load("leave", "allow-oom")
 READ: Final = _load("read", "no-writes")
 ABANDONED: Final = _load("abandoned", "no-writes")
+ROOM: Final = _load("room", "")
 RESERVE: Final = _load("reserve", "")
 SETTLE: Final = _load("settle", "allow-oom")
 REFILL: Final = _load("refill", "allow-oom")

@@ -125,6 +125,17 @@ async def test_a_send_while_redis_is_away_loses_nothing_and_writes_nothing(
     assert await Message.objects.filter(text=TYPED).aexists()
 
 
+async def test_a_send_to_a_full_redis_keeps_the_text_in_the_box(
+    ann: Browser, chat: Chat, store: MemoryStore
+) -> None:
+    """PROTOCOL 3.6"""
+    store.faults.full = True
+    page = await ann.post(f"/chats/{chat.pk}/send", text=TYPED, key="k")
+    assert (page.status, page.headers["Retry-After"], page.box) == (503, "30", TYPED)
+    assert words.trouble("send", 503) in page.text
+    assert not await Message.objects.aexists()
+
+
 async def test_a_chat_whose_first_message_was_not_taken_is_not_listed(
     ann: Browser, store: MemoryStore
 ) -> None:

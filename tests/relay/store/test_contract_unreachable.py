@@ -23,6 +23,7 @@ REQUEST = GenerationRequest(response_id=RID, model="fast", messages=[], created_
 
 CALLS: dict[str, Callable[[Store], Awaitable[Any]]] = {
     "ping": lambda s: s.ping(),
+    "room": lambda s: s.room(),
     "create": lambda s: s.create(REQUEST, upstream_model="small"),
     "take": lambda s: s.take(0, "a", 1, 0),
     "reclaim": lambda s: s.reclaim(0, "a", 1, 0),

@@ -1,0 +1,3 @@
+-- Nothing, by a script that may write: it is refused whenever create would be. PROTOCOL 3.6
+-- reply 1
+return 1
