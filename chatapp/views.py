@@ -98,8 +98,6 @@ class Answer:
 class Turn:
     text: str
     answer: Answer | None = None
-    tried_again: bool = False
-    """A later try of the same question took its place."""
     asked_model: str = ""
 
 
@@ -284,7 +282,7 @@ async def _shared(user: User, typed: Typed, model: str | None) -> dict[str, Any]
 
 
 async def _turns(chat: Chat) -> list[Turn]:
-    rows = Message.objects.filter(chat=chat).select_related("response", "response__retried_as")
+    rows = Message.objects.path_to(chat.current_id).select_related("response")
     messages = [message async for message in rows.order_by("position")]
     return [await _turn(message, last=message is messages[-1]) for message in messages]
 
@@ -293,9 +291,8 @@ async def _turn(message: Message, *, last: bool) -> Turn:
     response = message.response
     if response is None:
         return Turn(message.text)
-    tried_again = getattr(response, "retried_as", None) is not None
     answer = Answer.of(await _snapshot(response), last=last, waits=response.waits)
-    return Turn(message.text, answer, tried_again, asked_model=response.model)
+    return Turn(message.text, answer, asked_model=response.model)
 
 
 async def _snapshot(response: Response) -> Snapshot:

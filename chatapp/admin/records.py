@@ -170,7 +170,7 @@ class AuditEventAdmin(ReadOnly, admin.ModelAdmin[AuditEvent]):
 
 class MessageInline(ReadOnly, admin.TabularInline[Message, Chat]):
     model = Message
-    fields = ("position", "role", "text", "response", "created_at")
+    fields = ("position", "parent", "role", "text", "response", "created_at")
     readonly_fields = fields
     ordering = ("position",)
     extra = 0

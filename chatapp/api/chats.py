@@ -10,7 +10,7 @@ from django.shortcuts import aget_object_or_404
 from ninja import Query, Router, Status
 
 from chatapp import services
-from chatapp.api.responses import accepted, idempotency_key, principal, watches
+from chatapp.api.responses import idempotency_key, principal, taken, watches
 from chatapp.api.shapes import (
     ChatIn,
     ChatList,
@@ -75,11 +75,19 @@ async def delete_chat(request: HttpRequest, chat_id: UUID) -> HttpResponse:
 
 @router.get("/{uuid:chat_id}/messages", response=MessageList, url_name="messages")
 async def list_messages(
-    request: HttpRequest, chat_id: UUID, before: int | None = None, limit: Limit = 50
+    request: HttpRequest,
+    chat_id: UUID,
+    before: int | None = None,
+    limit: Limit = 50,
+    all: bool = False,
 ) -> MessageList:
-    """The last ones, oldest first; `before` is the position of the first message known so far."""
+    """The last ones, oldest first; `before` is the position of the first message known so far.
+
+    Those of the branch that is shown; with `all` of every branch, each with its `parent_id`.
+    """
     chat = await own_chat(request, chat_id)
-    messages = Message.objects.filter(chat=chat).select_related("response").order_by("-position")
+    rows = Message.objects.filter(chat=chat) if all else Message.objects.path_to(chat.current_id)
+    messages = rows.select_related("response").order_by("-position")
     if before is not None:
         messages = messages.before(before)
     page = [message async for message in messages[: limit + 1]]
@@ -99,7 +107,7 @@ async def send_message(request: HttpRequest, chat_id: UUID, data: MessageIn) -> 
         watching=watches(request),
         idempotency_key=idempotency_key(request),
     )
-    return accepted(sent.response, message_id=sent.message.pk)
+    return taken(sent, made=sent.message)
 
 
 async def own_chat(request: HttpRequest, chat_id: UUID) -> Chat:
@@ -110,6 +118,7 @@ def _message(message: Message) -> MessageOut:
     response = message.response
     return MessageOut(
         id=message.pk,
+        parent_id=message.parent_id,
         position=message.position,
         role=message.role,
         text=message.text,

@@ -24,6 +24,8 @@ from relay import Status, StopReason
 
 if TYPE_CHECKING:
     from chatapp.auth import Principal
+    from chatapp.models import Message
+    from chatapp.services import Sent
 
 router = Router(tags=["responses"])
 
@@ -136,6 +138,16 @@ def accepted(response: Response, **extra: object) -> HttpResponse:
     }
     return HttpResponse(
         json.dumps(body), status=202, content_type="application/json", headers={"Location": url}
+    )
+
+
+def taken(sent: Sent, *, made: Message) -> HttpResponse:
+    """The same, in a chat. `made` is the first of the messages that were written."""
+    return accepted(
+        sent.response,
+        message_id=made.pk,
+        question_id=sent.message.pk,
+        answer_id=sent.answer.pk,
     )
 
 

@@ -164,6 +164,8 @@ class MessageIn(Strict):
 
 class MessageOut(Schema):
     id: int
+    parent_id: int | None
+    """The message before it; null: it begins the conversation."""
     position: int
     role: str
     text: str
@@ -180,3 +182,7 @@ class MessageList(Schema):
 
 class MessageAccepted(Accepted):
     message_id: int
+    """Of what this call has made: the person's message, or, where it wrote none, the answer's."""
+    question_id: int
+    """Of the person's message that is answered."""
+    answer_id: int

@@ -87,6 +87,15 @@ class Chat(models.Model):
     """Null: not pinned."""
     deleted_at = models.DateTimeField(null=True, blank=True)
     """When its person deleted it. It is hidden, and removed by the sweep after a time of grace."""
+    current = models.ForeignKey(
+        "Message",
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        editable=False,
+        related_name="+",
+    )
+    """The last message of the branch that is shown; null: nothing was said yet."""
 
     objects = ChatQuerySet.as_manager()
 

@@ -2,26 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Final, Self
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
+from django.db.models.expressions import RawSQL
 
 from chatapp.models.chats import Chat
 from chatapp.models.responses import Response
 
+# By hand, because a recursion cannot be said in Django's words. A path is read with what it says,
+# so the other branches of a chat cost nothing.
+_PATH: Final = """
+    WITH RECURSIVE path (id, parent_id) AS (
+        SELECT id, parent_id FROM chatapp_message WHERE id = %s
+        UNION SELECT m.id, m.parent_id FROM chatapp_message m JOIN path ON m.id = path.parent_id
+    ) SELECT id FROM path
+"""
+
 
 class MessageQuerySet(models.QuerySet["Message"]):
+    def path_to(self, message_id: int | None) -> Self:
+        """What leads from the beginning to this message, with it; nothing leads to None.
+
+        Positions rise along a path.
+        """
+        if message_id is None:
+            return self.none()
+        return self.filter(pk__in=RawSQL(_PATH, (message_id,)))  # noqa: S611 - a fixed statement
+
     def said(self) -> Self:
-        """What a model is shown of a conversation: no empty answers, none that was tried again."""
-        return self.exclude(text="").filter(response__retried_as=None)
+        """What a model is shown: no empty answers."""
+        return self.exclude(text="")
 
     def before(self, position: int) -> Self:
         return self.filter(position__lt=position)
 
 
 class Message(models.Model):
-    """One turn of a chat. An answer's text is filled in when its response is final."""
+    """One turn of a chat, which is a tree. An answer's text is filled in at its end.
+
+    What hangs below the same message are versions of each other. An answer below an answer goes on
+    with it: both are one answer to a person.
+    """
 
     class Role(models.TextChoices):
         USER = "user"
@@ -32,7 +55,11 @@ class Message(models.Model):
     role = models.CharField(max_length=16, choices=Role.choices)
     text = models.TextField(blank=True)
     position = models.PositiveIntegerField()
-    """1, 2, 3 …"""
+    """1, 2, 3 … in the order of writing, over all branches."""
+    parent = models.ForeignKey(
+        "self", on_delete=models.CASCADE, null=True, blank=True, related_name="children"
+    )
+    """What was said before it, in the same chat; null: it begins the conversation."""
     response = models.OneToOneField(
         Response, on_delete=models.SET_NULL, null=True, blank=True, related_name="message"
     )
@@ -47,6 +74,11 @@ class Message(models.Model):
             models.CheckConstraint(
                 condition=Q(role__in=("user", "assistant", "system")), name="message_role_known"
             ),
+            models.CheckConstraint(
+                condition=~Q(role="assistant") | Q(parent__isnull=False),
+                name="message_answer_has_question",
+            ),
+            models.CheckConstraint(condition=~Q(parent=F("id")), name="message_not_its_own_parent"),
         )
 
     def __str__(self) -> str:

@@ -33,7 +33,7 @@ from chatapp.services.errors import (
 )
 from chatapp.services.settling import free_places, settle, start_next, submit_or_leave_to_sweep
 from chatapp.services.stopping import cancel
-from chatapp.services.writing import Draft, Written, find_repeat, response_id_of, write
+from chatapp.services.writing import Draft, Place, Written, find_repeat, response_id_of, write
 from relay import (
     Disconnect,
     GenerationRequest,
@@ -69,6 +69,7 @@ class Sent:
     response: Response
     message: Message
     """The person's message that is being answered."""
+    answer: Message
 
 
 async def create_response(
@@ -85,7 +86,7 @@ async def create_response(
     model = limits.require_model(question.model, user)
     limits.check_messages(question.messages, question.instructions)
     limits.check_encodable(question.stop, question.tools, question.metadata)
-    request = _request(
+    request = request_for(
         model.name,
         limits.policy(question.on_disconnect, watching=watching),
         messages=question.messages,
@@ -98,12 +99,12 @@ async def create_response(
     draft = Draft(
         user=user,
         request=request,
-        request_hash=_hash(question),
+        request_hash=hash_of(question),
         idempotency_key=idempotency_key,
         response_id=response_id_of(user, idempotency_key),
         metadata=msgspec.json.encode(question.metadata).decode(),
     )
-    return (await _begin(draft)).response
+    return (await begin(draft)).response
 
 
 async def send_message(
@@ -125,15 +126,21 @@ async def send_message(
     draft = Draft(
         user=user,
         request=request,
-        request_hash=_hash([str(chat.pk), text, model, on_disconnect]),
+        request_hash=hash_of([str(chat.pk), text, model, on_disconnect]),
         chat=chat,
         text=text,
         idempotency_key=idempotency_key,
         response_id=response_id_of(user, idempotency_key),
     )
-    written = await _begin(draft)
-    assert written.message is not None  # noqa: S101 - the one just written, or the repeated one's
-    return Sent(written.response, written.message)
+    return sent(await begin(draft))
+
+
+def sent(written: Written) -> Sent:
+    """What was written into a chat, for whoever asked."""
+    question, answer = written.question, written.answer
+    assert question is not None  # noqa: S101 - an answer of a chat answers somebody
+    assert answer is not None  # noqa: S101
+    return Sent(written.response, question, answer)
 
 
 async def retry(*, response: Response, by: User) -> Response:
@@ -146,19 +153,22 @@ async def retry(*, response: Response, by: User) -> Response:
         raise NotRetryable("This answer is complete; there is nothing to try again.")
     request = GenerationRequest.from_json(response.request)
     limits.require_model(request.model, by)
+    answer = await Message.objects.filter(response=response).select_related("chat").afirst()
     draft = Draft(
         user=by,
         request=request,
         request_hash=response.request_hash,
-        chat=await Chat.objects.filter(responses=response).afirst(),
+        chat=answer.chat if answer else None,
+        place=Place(answer.parent_id, "retry") if answer else None,
         metadata=response.metadata,
         response_id=response_id_of(by, None),
         retry_of=response,
     )
-    return (await _begin(draft)).response
+    return (await begin(draft)).response
 
 
-async def _begin(draft: Draft) -> Written:
+async def begin(draft: Draft) -> Written:
+    """Reserve, write, and hand it to the store. Raises Refused, RecordUnavailable."""
     if draft.chat is not None and draft.chat.double_text == Chat.DoubleText.INTERRUPT:
         await _supersede(draft, draft.chat)
     written = await _write(draft)
@@ -206,7 +216,7 @@ async def _supersede(draft: Draft, chat: Chat) -> None:
     One that has not ended within a stop's patience is waited for in the chat's queue. Raises
     StoreAway, NoRoom before anything is stopped.
     """
-    if draft.text is None or await find_repeat(draft) is not None:
+    if draft.text is None or draft.place is not None or await find_repeat(draft) is not None:
         return
     try:
         await runtime.store().room()
@@ -271,7 +281,7 @@ async def _release(draft: Draft) -> None:
         await quotas.release(draft.user, [draft.response_id])
 
 
-def _request(model: str, on_disconnect: Disconnect, **options: Any) -> GenerationRequest:
+def request_for(model: str, on_disconnect: Disconnect, **options: Any) -> GenerationRequest:
     """Id and time are given when it is written."""
     options.setdefault("messages", [])
     return GenerationRequest(
@@ -279,6 +289,6 @@ def _request(model: str, on_disconnect: Disconnect, **options: Any) -> Generatio
     )
 
 
-def _hash(sent: Any) -> str:
+def hash_of(sent: Any) -> str:
     """Of what the client sent, not of what we made of it: a repeat may come over another door."""
     return sha256(msgspec.json.encode(sent)).hexdigest()

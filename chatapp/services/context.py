@@ -49,7 +49,7 @@ async def outlook(*, chat: Chat, model: str | None = None, text: str = "") -> Ou
 @on_database_thread
 def _outlook(chat: Chat, model: str, text: str) -> Outlook:
     with database_errors():
-        turns = turns_of(Message.objects.filter(chat=chat).said())
+        turns = turns_of(Message.objects.path_to(chat.current_id).said())
     position = turns[-1].position + 1 if turns else 1
     shown = fitted(request_in(chat, model), [*turns, Turn(position, Message.Role.USER, text)])
     return Outlook(model, shown.left_out, shown.shown_from)

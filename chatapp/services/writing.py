@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 from django.db.models import Max
@@ -16,7 +16,7 @@ from chatapp.finalize import database_errors, plain
 from chatapp.middleware.threads import on_database_thread, transact
 from chatapp.models import Chat, Message, MessageQuerySet, Response, User
 from chatapp.services.ends import rfc3339
-from chatapp.services.errors import ChatBusy, EnoughRunning, KeyReused, NotRetryable, QueueFull
+from chatapp.services.errors import ChatBusy, EnoughRunning, KeyReused, QueueFull
 from chatapp.services.fitting import Fitted, Turn, fit, room_for
 from chatapp.statements import insert
 from relay import GenerationRequest, estimated_tokens, new_response_id, token_counter
@@ -32,17 +32,28 @@ MAX_WAITING: Final = 5
 """Messages that wait in one chat: more than a person types ahead, less than a script piles up."""
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in its chat's tree something is written, if not below what is shown."""
+
+    below: int | None
+    """The message that it follows; None: it begins the conversation anew."""
+    why: str
+    """`edit`, `regenerate`, `continue` or `retry`: for the audit trail."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """A question that has passed every check that needs no database."""
 
     user: User
     request: GenerationRequest
-    """Without id and time; without `messages` when `text` continues a chat."""
+    """Without id and time; in a chat without `messages`, unless the same is asked again."""
     request_hash: str
     chat: Chat | None = None
     text: str | None = None
-    """What a person wrote into the chat."""
+    """What a person wrote into the chat; None: what they wrote before is answered."""
+    place: Place | None = None
     idempotency_key: str | None = None
     metadata: str = "{}"
     refusal: EnoughRunning | None = None
@@ -57,14 +68,15 @@ class Written:
     response: Response
     repeated: bool = False
     """It was there before."""
-    message: Message | None = None
-    """The person's message, in a chat."""
+    question: Message | None = None
+    """The person's message that is answered, in a chat."""
+    answer: Message | None = None
 
 
 async def write(draft: Draft) -> Written:
     """Store the question, or find the row of an earlier one with the same key or the same retry.
 
-    Raises KeyReused, ChatBusy, NotRetryable, RecordUnavailable.
+    Raises KeyReused, ChatBusy, QueueFull, RecordUnavailable.
     """
     with database_errors():
         return await transact(partial(write_or_find, draft))
@@ -87,19 +99,20 @@ def write_or_find(draft: Draft) -> Written:
     waits = draft.chat is not None and _must_wait(draft, draft.chat)
     if draft.refusal is not None and not waits:
         raise draft.refusal
-    response = _row(draft, after=keyed)
+    spot = _Spot.of(draft)
+    response = _row(draft, spot, after=keyed)
     response.waits = waits
-    message = None
+    insert(response)
+    written = Written(response)
     if draft.chat is not None:
-        message = _continue_chat(draft, draft.chat, response)
-    else:
-        insert(response)
+        written = _grow(draft, draft.chat, spot, response)
     detail: dict[str, Any] = {
         "chat": str(draft.chat.pk) if draft.chat else None,
+        "branch": draft.place.why if draft.place else None,
         "retry_of": draft.retry_of.pk if draft.retry_of else None,
     }
     audit.created(response, actor=draft.user.username, detail=detail)
-    return Written(response, message=message)
+    return written
 
 
 def response_id_of(user: User, idempotency_key: str | None) -> str:
@@ -119,39 +132,61 @@ def _repeat(draft: Draft, keyed: Response | None) -> Written | None:
     if keyed is not None and keyed.created_at > timezone.now() - KEY_LIFE:
         if keyed.request_hash != draft.request_hash:
             raise KeyReused
-        return Written(keyed, True, _question_of(keyed))
+        return _written_before(keyed)
     if draft.retry_of is not None:
         again = Response.objects.filter(retry_of=draft.retry_of).first()
-        return Written(again, True, _question_of(again)) if again else None
+        return _written_before(again) if again else None
     return None
 
 
-def _question_of(response: Response) -> Message | None:
+def _written_before(response: Response) -> Written:
     answer = Message.objects.filter(response=response).first()
-    if answer is None:
-        return None
-    asked = Message.objects.filter(chat_id=answer.chat_id, role=Message.Role.USER)
-    return asked.before(answer.position).order_by("-position").first()
+    return Written(response, True, question_of(answer) if answer else None, answer)
+
+
+def question_of(answer: Message) -> Message | None:
+    """The person's message that it answers."""
+    asked = Message.objects.path_to(answer.parent_id).filter(role=Message.Role.USER)
+    return asked.order_by("-position").first()
 
 
 def _must_wait(draft: Draft, chat: Chat) -> bool:
     """For another answer of the chat. Raises ChatBusy, QueueFull."""
     here = list(Response.objects.running().filter(chat=chat).values_list("pk", "waits"))
     running = [pk for pk, waits in here if not waits]
-    if here and (draft.text is None or chat.double_text == Chat.DoubleText.REJECT):
+    # A branch is begun at what a person sees: nobody wants one that begins some time later.
+    branches = draft.text is None or draft.place is not None
+    if here and (branches or chat.double_text == Chat.DoubleText.REJECT):
         raise ChatBusy(running or [pk for pk, _ in here])
     if len(here) - len(running) >= MAX_WAITING:
         raise QueueFull(running, MAX_WAITING)
     return bool(here)
 
 
-def _row(draft: Draft, *, after: Response | None) -> Response:
+class _Spot(NamedTuple):
+    """Where something is written: below which message, and after which position."""
+
+    below: int | None = None
+    last: int = 0
+
+    @classmethod
+    def of(cls, draft: Draft) -> _Spot:
+        if draft.chat is None:
+            return cls()
+        chats = Chat.objects.filter(pk=draft.chat.pk)
+        # Two that write at once read the same position, and the constraint lets one of them pass.
+        current, last = chats.values_list("current_id", Max("messages__position")).get()
+        return cls(current if draft.place is None else draft.place.below, last or 0)
+
+
+def _row(draft: Draft, spot: _Spot, *, after: Response | None) -> Response:
     key, now = draft.idempotency_key, timezone.now()
     response_id = draft.response_id
     if key is not None and after is not None:
         # A key that is used again after its time must not name the old response (PROTOCOL 11).
         response_id = response_id_of(draft.user, f"{key}\n{after.pk}")
-    shown = None if draft.text is None else _conversation(draft)
+    alone = draft.chat is None or draft.retry_of is not None
+    shown = None if alone else _conversation(draft, spot)
     request = msgspec.structs.replace(
         draft.request,
         response_id=response_id,
@@ -177,17 +212,23 @@ def _row(draft: Draft, *, after: Response | None) -> Response:
     )
 
 
-def _conversation(draft: Draft) -> Fitted:
+def _conversation(draft: Draft, spot: _Spot) -> Fitted:
     """The chat so far and the new text, as far as there is room for them."""
-    turns = turns_of(Message.objects.filter(chat=draft.chat).said())
-    position = turns[-1].position + 1 if turns else 1
-    return fitted(draft.request, [*turns, Turn(position, Message.Role.USER, draft.text or "")])
+    turns = turns_of(Message.objects.path_to(spot.below).said())
+    if draft.text is not None:
+        turns.append(Turn(spot.last + 1, Message.Role.USER, draft.text))
+    return fitted(draft.request, turns)
 
 
 def turns_of(said: MessageQuerySet) -> list[Turn]:
-    """Oldest first."""
-    rows = said.order_by("position").values_list("position", "role", "text")
-    return [Turn(*row) for row in rows]
+    """Oldest first. An answer that was gone on with is one turn."""
+    turns: list[Turn] = []
+    for turn in map(Turn._make, said.order_by("position").values_list("position", "role", "text")):
+        if turns and turn.role == turns[-1].role == Message.Role.ASSISTANT:
+            turns[-1] = turns[-1]._replace(text=turns[-1].text + turn.text)
+        else:
+            turns.append(turn)
+    return turns
 
 
 def fitted(request: GenerationRequest, turns: Sequence[Turn]) -> Fitted:
@@ -206,26 +247,27 @@ def _messages(shown: Fitted) -> list[dict[str, Any]]:
     return [turn.message for turn in shown.turns]
 
 
-def _continue_chat(draft: Draft, chat: Chat, response: Response) -> Message | None:
-    last = Message.objects.filter(chat=chat).aggregate(last=Max("position"))["last"] or 0
-    if draft.retry_of is not None:
-        _require_last(draft.retry_of, last)
-    insert(response)
-    turns = [Message(chat=chat, role=Message.Role.ASSISTANT, position=last + 1, response=response)]
+def _grow(draft: Draft, chat: Chat, spot: _Spot, response: Response) -> Written:
+    """The chat's tree gets an answer, with a text its question first; the answer is shown."""
+    below, last = spot
+    question = None
     if draft.text is not None:
         text = plain(draft.text)
-        turns[0].position += 1
-        turns.insert(0, Message(chat=chat, role=Message.Role.USER, position=last + 1, text=text))
+        question = Message.objects.create(
+            chat=chat, role=Message.Role.USER, position=last + 1, text=text, parent_id=below
+        )
+        below, last = question.pk, last + 1
         chat.title = chat.title or " ".join(text.split())[:TITLE_CHARS]
-    Message.objects.bulk_create(turns)
-    chat.updated_at = response.created_at
-    chat.save(update_fields=["title", "updated_at"])
-    return turns[0] if draft.text is not None else None
-
-
-def _require_last(response: Response, last: int) -> None:
-    if not Message.objects.filter(response=response, position=last).exists():
-        raise NotRetryable("The conversation has gone on; only its last answer can be tried again.")
+    answer = Message.objects.create(
+        chat=chat,
+        role=Message.Role.ASSISTANT,
+        position=last + 1,
+        response=response,
+        parent_id=below,
+    )
+    chat.current, chat.updated_at = answer, response.created_at
+    chat.save(update_fields=["title", "updated_at", "current"])
+    return Written(response, question=question or question_of(answer), answer=answer)
 
 
 def next_in(chat_id: UUID) -> Response | None:
@@ -248,7 +290,7 @@ def begin(response_id: str) -> Response | None:
         return None
     now = timezone.now()
     answer = Message.objects.get(response=row)
-    said = Message.objects.filter(chat_id=row.chat_id).said().before(answer.position)
+    said = Message.objects.path_to(answer.parent_id).said()
     asked = GenerationRequest.from_json(row.request)
     shown = fitted(asked, turns_of(said))
     request = msgspec.structs.replace(asked, created_at=rfc3339(now), messages=_messages(shown))

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from chatapp import runtime
 from chatapp.auth import make_key
-from chatapp.models import Chat, Response, User
+from chatapp.models import Chat, Message, Response, User
 from relay import Disconnect, GenerationRequest, MemoryStore, new_response_id, now_rfc3339
 from tests.chatapp.asgi_client import Site
 from tests.chatapp.pages import Browser
@@ -122,6 +122,20 @@ def key(user: User) -> str:
 @pytest.fixture
 def chat(user: User) -> Chat:
     return Chat.objects.create(user=user, model="fast", updated_at=timezone.now())
+
+
+def talk(chat: Chat, *texts: str) -> list[Message]:
+    """What was said in a chat so far, by the person and the assistant in turns; it is shown."""
+    said: list[Message] = []
+    for n, text in enumerate(texts, start=1):
+        role = Message.Role.USER if n % 2 else Message.Role.ASSISTANT
+        parent = said[-1] if said else None
+        said.append(
+            Message.objects.create(chat=chat, role=role, text=text, position=n, parent=parent)
+        )
+    chat.current = said[-1]
+    chat.save()
+    return said
 
 
 def make_row(user: User, *, patience: Disconnect | None = None, **columns: Any) -> Response:

@@ -128,7 +128,8 @@ def test_a_record_shows_what_was_asked_and_answered(
     from tests.chatapp.test_finalize import outcome
 
     row = make_row(user, chat=chat)
-    Message.objects.create(chat=chat, role="assistant", position=1, response=row)
+    asked = Message.objects.create(chat=chat, role="user", position=1, text="hello")
+    Message.objects.create(chat=chat, role="assistant", position=2, response=row, parent=asked)
     page = browser.get(page_of(row.pk)).content.decode()
     assert "user: hello" in page
     assert "not recorded yet" in page

@@ -19,7 +19,7 @@ from chatapp.models import (
     Response,
     User,
 )
-from tests.chatapp.conftest import make_row
+from tests.chatapp.conftest import make_row, talk
 
 
 def event(**columns: Any) -> AuditEvent:
@@ -81,19 +81,28 @@ def test_others_and_erased_responses_are_not_visible(user: User, stranger: User)
     assert list(Response.objects.visible_to(user)) == [mine]
 
 
-def test_only_what_was_said_is_told_to_a_model(user: User, chat: Chat) -> None:
-    failed = make_row(user, chat=chat, status="failed", ended_at=timezone.now())
-    again = make_row(user, chat=chat, retry_of=failed)
-    turns: list[dict[str, Any]] = [
-        {"role": "user", "text": "asked"},
-        {"role": "assistant", "text": "half", "response": failed},
-        {"role": "assistant", "text": "whole", "response": again},
-        {"role": "assistant", "text": ""},
-    ]
-    for position, turn in enumerate(turns, start=1):
-        Message.objects.create(chat=chat, position=position, **turn)
-    said = Message.objects.filter(chat=chat).said().order_by("position")
-    assert [message.text for message in said] == ["asked", "whole"]
+def test_a_path_leads_to_one_leaf_and_leaves_other_versions_out(user: User, chat: Chat) -> None:
+    asked, first, *_ = talk(chat, "asked", "half", "more", "")
+    beside = Message.objects.create(
+        chat=chat, role="assistant", text="whole", position=5, parent=asked
+    )
+
+    def said(leaf: int | None) -> list[str]:
+        path = Message.objects.path_to(leaf).said().order_by("position")
+        return [message.text for message in path]
+
+    assert said(beside.pk) == ["asked", "whole"]
+    assert said(chat.current_id) == ["asked", "half", "more"], "an empty answer says nothing"
+    assert said(first.pk) == ["asked", "half"]
+    assert said(None) == []
+
+
+def test_an_answer_answers_something_and_nothing_hangs_below_itself(user: User, chat: Chat) -> None:
+    with pytest.raises(IntegrityError, match="has_question"), transaction.atomic():
+        Message.objects.create(chat=chat, role="assistant", position=1)
+    asked = Message.objects.create(chat=chat, role="user", position=1)
+    with pytest.raises(IntegrityError, match="own_parent"), transaction.atomic():
+        Message.objects.filter(pk=asked.pk).update(parent=asked)
 
 
 def test_audit_entries_are_neither_changed_nor_removed(transactional_db: None) -> None:

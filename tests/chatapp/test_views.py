@@ -114,7 +114,7 @@ async def test_only_the_last_answer_offers_to_be_tried_again(
     page = await ann.get(f"/chats/{chat.pk}/")
     assert page.html.count('data-part="retry" hidden') == 3  # two answers and the template
     page = await ann.post(f"/responses/{response.pk}/retry")
-    assert page.status == 409
+    assert page.status == 409, "the chat is answering"
     assert words.table()["retry"]["kept"] in page.text
 
 

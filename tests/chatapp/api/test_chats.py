@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
+from asgiref.sync import sync_to_async
 
 from chatapp.auth import make_key
 from chatapp.models import Chat, Message, Response, User
 from relay import GenerationRequest
-from tests.chatapp.conftest import Api, is_problem, scribe_of
+from tests.chatapp.conftest import Api, is_problem, scribe_of, talk
 
 if TYPE_CHECKING:
     from relay import MemoryStore
@@ -92,8 +93,7 @@ async def test_a_message_is_answered_as_a_response(
 
 
 async def test_messages_come_in_pages_oldest_first(api: Api, chat: Chat) -> None:
-    for n in range(1, 6):
-        await Message.objects.acreate(chat=chat, role="user", text=str(n), position=n)
+    await sync_to_async(talk)(chat, "1", "2", "3", "4", "5")
     page = (await api.get(f"/api/chats/{chat.pk}/messages?limit=2")).json()
     assert [message["text"] for message in page["data"]] == ["4", "5"]
     assert page["has_more"] is True

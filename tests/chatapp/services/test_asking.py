@@ -20,7 +20,7 @@ from chatapp.models import AuditEvent, Chat, Message, Response, User
 from chatapp.services import ChatBusy, NotRetryable, Question
 from chatapp.services.writing import Draft, write_or_find
 from relay import Disconnect, GenerationRequest, Status, StopReason, conclude
-from tests.chatapp.conftest import make_row, scribe_of
+from tests.chatapp.conftest import make_row, scribe_of, talk
 
 if TYPE_CHECKING:
     from relay import MemoryStore
@@ -63,15 +63,14 @@ def test_a_question_costs_two_queries(user: User) -> None:
     assert statements == ["BEGIN", "INSERT", "INSERT", "COMMIT"]
 
 
-def test_a_message_costs_seven_queries_however_long_the_chat_is(user: User, chat: Chat) -> None:
-    for n in range(1, 40):
-        Message.objects.create(chat=chat, role="user", text="x", position=n)
+def test_a_message_costs_eight_queries_however_long_the_chat_is(user: User, chat: Chat) -> None:
+    talk(chat, *["x"] * 40)
     draft = Draft(user=user, request=_request(), request_hash="0" * 64, chat=chat, text="hi")
     with CaptureQueriesContext(connection) as queries:
         write_or_find(draft)
     statements = [query["sql"].split()[0] for query in queries]
-    assert statements.count("SELECT") == 3  # running, conversation, last position
-    assert statements.count("INSERT") == 3  # row, both messages at once, audit
+    assert statements.count("SELECT") == 3  # running, last position, conversation
+    assert statements.count("INSERT") == 4  # row, both messages, audit
     assert statements.count("UPDATE") == 1  # the chat
 
 
@@ -93,10 +92,9 @@ async def test_the_oldest_turns_are_left_out_of_a_long_conversation(
     user: User, chat: Chat, store: MemoryStore, settings: Any
 ) -> None:
     settings.RELAY = dataclasses.replace(settings.RELAY, max_input_bytes=10)
-    for n, text in enumerate(("aaaa", "bbbb", "cccc"), start=1):
-        await Message.objects.acreate(chat=chat, role="user", text=text, position=n)
-    sent = await services.send_message(user=user, chat=chat, text="dd")
-    assert told(sent.response) == ["user: bbbb", "user: cccc", "user: dd"]
+    await sync_to_async(talk)(chat, "aaaa", "bbbb", "cccc", "dddd")
+    sent = await services.send_message(user=user, chat=chat, text="ee")
+    assert told(sent.response) == ["user: cccc", "assistant: dddd", "user: ee"]
 
 
 async def test_a_null_character_is_stored_as_one_that_postgresql_can_keep(
@@ -220,12 +218,18 @@ async def test_a_complete_answer_is_not_tried_again(
         await services.retry(response=sent.response, by=user)
 
 
-async def test_an_answer_that_the_conversation_left_behind_is_not_tried_again(
+async def test_an_answer_that_the_conversation_left_behind_is_tried_again_beside_it(
     user: User, chat: Chat, store: MemoryStore
 ) -> None:
     first = await services.send_message(user=user, chat=chat, text="one")
     await services.cancel(response=first.response, by=user, reason=StopReason.USER)
     second = await services.send_message(user=user, chat=chat, text="two")
     await answer(store, second.response, "zwei")
-    with pytest.raises(NotRetryable, match="gone on"):
-        await services.retry(response=await Response.objects.aget(pk=first.response.pk), by=user)
+    again = await services.retry(
+        response=await Response.objects.aget(pk=first.response.pk), by=user
+    )
+    assert told(again) == ["user: one"]
+    beside = await Message.objects.aget(response=again)
+    assert beside.parent_id == first.answer.parent_id == first.message.pk
+    await chat.arefresh_from_db()
+    assert chat.current_id == beside.pk

@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.utils import timezone
 
 from chatapp import services
-from chatapp.models import Chat, Message, Response, User
+from chatapp.models import Chat, Response, User
 from chatapp.services import BadInput
 from chatapp.services.repair import Sweep
 from chatapp.services.settling import record
 from relay import GenerationRequest, Status
-from tests.chatapp.conftest import MODELS, scribe_of
+from tests.chatapp.conftest import MODELS, scribe_of, talk
 
 if TYPE_CHECKING:
     from relay import MemoryStore
@@ -46,11 +47,8 @@ def asked(response: Response) -> GenerationRequest:
 
 async def fill(chat: Chat, turns: int, size: int = 350) -> None:
     """Exchanges of a hundred tokens a message, by the estimate."""
-    roles = (Message.Role.USER, Message.Role.ASSISTANT)
-    for n in range(turns):
-        await Message.objects.acreate(
-            chat=chat, role=roles[n % 2], text=f"{n + 1:03}" + "x" * (size - 3), position=n + 1
-        )
+    texts = [f"{n:03}" + "x" * (size - 3) for n in range(1, turns + 1)]
+    await sync_to_async(talk)(chat, *texts)
 
 
 async def test_a_chats_settings_go_with_its_messages(user: User, store: MemoryStore) -> None:
