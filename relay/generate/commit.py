@@ -68,10 +68,11 @@ class Committer:
 
     def mark(self, writer: Writer, *, urgent: bool = False) -> None:
         """This writer has something to send. `urgent`: its first token, which waits less."""
-        if not writer.queued:
-            writer.queued = True
-            writer.marked_s = time.monotonic()
-            (self._urgent if urgent else self._dirty).append(writer)
+        if writer.queued:
+            return  # or it waits for its turn to try again: then nothing is to be sent yet
+        writer.queued = True
+        writer.marked_s = time.monotonic()
+        (self._urgent if urgent else self._dirty).append(writer)
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, cast
 
 import pytest
@@ -75,3 +76,17 @@ def test_marking_again_does_not_make_it_younger(committer: Committer, now_s: lis
     committer.mark(writer)
     now_s[0] += 0.005
     assert committer.take_due(0.025) == [writer]
+
+
+async def test_one_that_waits_to_try_again_wakes_nobody(committer: Committer) -> None:
+    """Its batch failed and it is not due: with nothing else unsent there is nothing to look at."""
+    sending = asyncio.create_task(committer.run())
+    await asyncio.sleep(0)  # it waits for something to send
+    writer = cast("Any", Unsent())
+    writer.queued = True
+    committer.mark(writer)
+    for _ in range(3):  # turns of the loop
+        await asyncio.sleep(0)
+    assert not sending.done()
+    sending.cancel()
+    await asyncio.wait([sending])
