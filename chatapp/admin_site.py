@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from allauth.account.decorators import secure_admin_login
+from allauth.usersessions.models import UserSession
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.template.response import TemplateResponse
@@ -22,6 +23,11 @@ TITLE: Final = "Language models"
 
 class Site(admin.AdminSite):
     site_header = site_title = "Unbroken"
+
+    def register(self, model_or_iterable: Any, admin_class: Any = None, **options: Any) -> None:
+        """All but allauth's page of sessions: deleting a row there would sign nobody out."""
+        if model_or_iterable is not UserSession:
+            super().register(model_or_iterable, admin_class, **options)
 
     def get_urls(self) -> list[URLResolver | URLPattern]:
         page = path("models/", self.admin_view(self.models_page), name="language_models")

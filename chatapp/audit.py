@@ -64,6 +64,17 @@ def plan_given(username: str, *, actor: str, before: str, after: str) -> None:
     _write(AuditEvent(action="plan given", actor=actor, username=username, detail=detail))
 
 
+def key_changed(username: str, *, action: str, name: str) -> None:
+    """A person made or revoked a key of their own; `name` is what they called it."""
+    _write(AuditEvent(action=action, actor=username, username=username, detail={"key": name}))
+
+
+def sessions_ended(username: str, *, count: int) -> None:
+    """A person signed out other browsers."""
+    detail = {"sessions": count}
+    _write(AuditEvent(action="sessions ended", actor=username, username=username, detail=detail))
+
+
 def _of(response: Response, action: str, *, actor: str, detail: dict[str, Any]) -> AuditEvent:
     return AuditEvent(
         action=action,

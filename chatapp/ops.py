@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
-from django.db import Error, connection
+import sys
+from typing import Final
+
+from django.db import Error, InterfaceError, OperationalError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.template import loader
 
 from chatapp import runtime
+from chatapp.middleware.problems import ERROR_ID, error_id
 from chatapp.middleware.threads import on_database_thread
-from relay import StoreUnavailable
+from relay import RecordUnavailable, StoreUnavailable
 
 WORKER_SEEN_S = 10.0
 """A worker asks for jobs every second or two; one unheard for this long takes none."""
+
+
+AWAY: Final = (OperationalError, InterfaceError, RecordUnavailable, StoreUnavailable)
+RETRY_AFTER_S: Final = 5
+
+
+def failed(request: HttpRequest) -> HttpResponse:
+    """Django's handler500, called where the exception is being handled. No query, no context: what
+    failed may be the database."""
+    away = isinstance(sys.exc_info()[1], AWAY)
+    page = loader.get_template("503.html" if away else "500.html")
+    made = error_id(request)
+    headers = {ERROR_ID: made} | ({"Retry-After": str(RETRY_AFTER_S)} if away else {})
+    return HttpResponse(
+        page.render({"error_id": made}), status=503 if away else 500, headers=headers
+    )
 
 
 async def healthz(request: HttpRequest) -> HttpResponse:

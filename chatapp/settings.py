@@ -109,6 +109,17 @@ SECURE_HSTS_SECONDS = _env(
     "how long browsers that came by https:// refuse http://; 0 = not at all",
     shown="31536000; 0 with DEBUG",
 )
+SIGN_UP = _env(_reader.bool, "SIGN_UP", False, "let whoever reaches the site open an account")
+_EMAIL: dict[str, Any] = _env(
+    _reader.email_url,
+    "EMAIL_URL",
+    "consolemail://" if DEBUG else "dummymail://",  # type: ignore[arg-type]  # as DATABASE_URL
+    "the mail server, for forgotten passwords: smtp+tls://user:password@host:587",
+    shown="none; the console with DEBUG",
+)
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = _env(
+    _reader.str, "DEFAULT_FROM_EMAIL", "unbroken@localhost", "sender of this site's mail"
+)
 WEB_CONCURRENCY = _env(
     _reader.int, "WEB_CONCURRENCY", 1, "web processes, as uvicorn reads it; not with SQLite"
 )
@@ -250,6 +261,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "allauth",
     "allauth.account",
+    "allauth.usersessions",
     "csp",
 ]
 # All of them run on the event loop: Django moves its own to a thread twice per request, which cost
@@ -311,13 +323,29 @@ SESSION_ENGINE = "django.contrib.sessions.backends.db"
 MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "home"
+ACCOUNT_ADAPTER = "chatapp.auth.adapter.Adapter"
 ACCOUNT_LOGIN_METHODS = {"username"}
-ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
-ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_SIGNUP_FIELDS = ["username*", "email", "password1*"]
+SENDS_MAIL: Final = "dummy" not in _EMAIL["EMAIL_BACKEND"]
+globals().update(_EMAIL)
+# An address is asked to prove itself, but nobody is kept out for the want of it.
+ACCOUNT_EMAIL_VERIFICATION = "optional" if SENDS_MAIL else "none"
+ACCOUNT_CHANGE_EMAIL = True
+ACCOUNT_CONFIRM_EMAIL_ON_GET = False
+ACCOUNT_LOGIN_ON_PASSWORD_RESET = False
+# Whether a name or an address is known here is nobody's business.
+ACCOUNT_PREVENT_ENUMERATION = True
 ACCOUNT_LOGOUT_REDIRECT_URL = LOGIN_URL
 ACCOUNT_PASSWORD_CHANGE_REDIRECT_URL = LOGIN_REDIRECT_URL
 # Failures per address and per name; asking at all, right or wrong. REMOTE_ADDR is the door's.
-ACCOUNT_RATE_LIMITS = {"login": "30/m/ip", "login_failed": "10/m/ip,5/5m/key"}
+ACCOUNT_RATE_LIMITS = {
+    "login": "30/m/ip",
+    "login_failed": "10/m/ip,5/5m/key",
+    "signup": "10/m/ip",
+    "reset_password": "10/m/ip,3/m/key",
+    "manage_email": "10/m/user",
+    "confirm_email": "1/3m/key",
+}
 CACHES = {"default": {"BACKEND": "chatapp.auth.attempts.Attempts", "LOCATION": REDIS_URL}}
 
 # -- transport and browser -------------------------------------------------------------------------
@@ -357,8 +385,11 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = RELAY.max_input_bytes * 6 + 65536
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s%(error)s"}},
+    "filters": {"error": {"()": "chatapp.middleware.problems.WithErrorId"}},
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["error"]}
+    },
     "root": {"handlers": ["stderr"], "level": "WARNING"},
     "loggers": {
         "chatapp": {"level": "INFO"},

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from allauth.account import views as account
+from allauth.account import views as allauth
 from django.contrib import admin
 from django.urls import path, re_path
 
-from chatapp import ops, views
+from chatapp import account, ops, views
 from chatapp.api import api
 from chatapp.api.failures import no_such_address
 
@@ -17,13 +17,45 @@ urlpatterns = [
     path("chats/<uuid:chat_id>/send", views.chat_send, name="chat-send"),
     path("responses/<str:response_id>/stop", views.response_stop, name="response-stop"),
     path("responses/<str:response_id>/retry", views.response_retry, name="response-retry"),
-    # Only what a person with an account needs: nobody signs up here.
-    path("account/login/", account.login, name="account_login"),
-    path("account/logout/", account.logout, name="account_logout"),
-    path("account/password/", account.password_change, name="account_change_password"),
+    path("account/", account.account, name="account"),
+    path("account/preferences", account.preferences, name="account-preferences"),
+    path("account/keys", account.make_key, name="account-key-new"),
+    path("account/keys/<int:key_id>/revoke", account.revoke_key, name="account-key-revoke"),
+    path("account/sessions/end", account.end_other_sessions, name="account-sessions-end"),
+    path("account/sessions/<int:session_id>/end", account.end_session, name="account-session-end"),
+    path("account/login/", allauth.login, name="account_login"),
+    path("account/logout/", allauth.logout, name="account_logout"),
+    path("account/inactive/", allauth.account_inactive, name="account_inactive"),
+    path("account/signup/", allauth.signup, name="account_signup"),
+    path("account/password/", allauth.password_change, name="account_change_password"),
+    path("account/email/", allauth.email, name="account_email"),
+    path(
+        "account/email/sent/",
+        allauth.email_verification_sent,
+        name="account_email_verification_sent",
+    ),
+    re_path(
+        r"^account/email/(?P<key>[-:\w]+)/$", allauth.confirm_email, name="account_confirm_email"
+    ),
+    path("account/forgotten/", account.forgotten, name="account_reset_password"),
+    path(
+        "account/forgotten/sent/", allauth.password_reset_done, name="account_reset_password_done"
+    ),
+    re_path(
+        r"^account/forgotten/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>.+)/$",
+        allauth.password_reset_from_key,
+        name="account_reset_password_from_key",
+    ),
+    path(
+        "account/forgotten/done/",
+        allauth.password_reset_from_key_done,
+        name="account_reset_password_from_key_done",
+    ),
     path("api/", api.urls),
     re_path(r"^api/", no_such_address),
     path("admin/", admin.site.urls),
     path("healthz", ops.healthz, name="healthz"),
     path("readyz", ops.readyz, name="readyz"),
 ]
+
+handler500 = "chatapp.ops.failed"

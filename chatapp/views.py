@@ -25,8 +25,8 @@ from django.views.decorators.http import require_safe
 from chatapp import services
 from chatapp.middleware.admission import TooMany, visit_of
 from chatapp.models import Chat, Message, Response, User
-from chatapp.templatetags.words import End, end_of, state_of, trouble
-from relay import TERMINAL, RecordUnavailable, Snapshot, StopReason, StoreUnavailable
+from chatapp.templatetags.words import End, end_of, examples, state_of, trouble
+from relay import TERMINAL, Disconnect, RecordUnavailable, Snapshot, StopReason, StoreUnavailable
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -110,7 +110,7 @@ def signed_in(view: View) -> View:
     @login_required
     @wraps(view)
     async def call(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        user = await _person(request)
+        user = await person(request)
         try:
             visit_of(getattr(request, "scope", {})).known_as(user.pk)
         except TooMany as exc:
@@ -126,7 +126,7 @@ def signed_in(view: View) -> View:
 @require_safe
 @cache_control(private=True, no_cache=True)
 async def home(request: HttpRequest) -> HttpResponse:
-    return await _home(request, await _person(request), Typed())
+    return await _home(request, await person(request), Typed(text=request.GET.get("text", "")))
 
 
 @signed_in
@@ -134,14 +134,18 @@ async def chat_start(request: HttpRequest) -> HttpResponse:
     """The first message of a new chat."""
     if request.method != "POST":
         return redirect("home")  # as below
-    user, typed = await _person(request), Typed.of(request)
+    user, typed = await person(request), Typed.of(request)
     earlier = await Response.objects.keyed(user, typed.key).afirst()
     if earlier is not None and earlier.chat_id:
         return redirect("chat", earlier.chat_id)
     try:
         chat = await services.start_chat(user=user, model=typed.model)
         await services.send_message(
-            user=user, chat=chat, text=typed.text, idempotency_key=typed.key
+            user=user,
+            chat=chat,
+            text=typed.text,
+            on_disconnect=_policy(user),
+            idempotency_key=typed.key,
         )
     except TROUBLES as exc:
         return await _home(request, user, typed, exc)
@@ -152,7 +156,7 @@ async def chat_start(request: HttpRequest) -> HttpResponse:
 @require_safe
 @cache_control(private=True, no_cache=True)
 async def chat(request: HttpRequest, chat_id: UUID) -> HttpResponse:
-    user = await _person(request)
+    user = await person(request)
     return await _chat(request, user, await _own_chat(user, chat_id), Typed())
 
 
@@ -160,11 +164,16 @@ async def chat(request: HttpRequest, chat_id: UUID) -> HttpResponse:
 async def chat_send(request: HttpRequest, chat_id: UUID) -> HttpResponse:
     if request.method != "POST":
         return redirect("chat", chat_id)  # back from signing in, where the form led
-    user, typed = await _person(request), Typed.of(request)
+    user, typed = await person(request), Typed.of(request)
     chat = await _own_chat(user, chat_id)
     try:
         await services.send_message(
-            user=user, chat=chat, text=typed.text, model=typed.model, idempotency_key=typed.key
+            user=user,
+            chat=chat,
+            text=typed.text,
+            model=typed.model,
+            on_disconnect=_policy(user),
+            idempotency_key=typed.key,
         )
     except TROUBLES as exc:
         return await _chat(request, user, chat, typed, exc)
@@ -173,7 +182,7 @@ async def chat_send(request: HttpRequest, chat_id: UUID) -> HttpResponse:
 
 @signed_in
 async def response_stop(request: HttpRequest, response_id: str) -> HttpResponse:
-    user = await _person(request)
+    user = await person(request)
     response = await _own_response(user, response_id)
     if request.method != "POST":
         return _to_chat_of(response)
@@ -186,7 +195,7 @@ async def response_stop(request: HttpRequest, response_id: str) -> HttpResponse:
 
 @signed_in
 async def response_retry(request: HttpRequest, response_id: str) -> HttpResponse:
-    user = await _person(request)
+    user = await person(request)
     response = await _own_response(user, response_id)
     if request.method != "POST":
         return _to_chat_of(response)
@@ -197,7 +206,8 @@ async def response_retry(request: HttpRequest, response_id: str) -> HttpResponse
     return _to_chat_of(response)
 
 
-async def _person(request: HttpRequest) -> User:
+async def person(request: HttpRequest) -> User:
+    """Whoever has signed in, behind `signed_in`."""
     user = await request.auser()
     assert isinstance(user, User)  # noqa: S101 - login_required
     return user
@@ -228,8 +238,11 @@ async def _back(
 async def _home(
     request: HttpRequest, user: User, typed: Typed, exc: Exception | None = None, verb: str = "send"
 ) -> HttpResponse:
-    page = {"on_disconnect": {}, "chat_url": _pattern("chat", UUID(int=0), "CHAT")}
-    context = await _shared(user, typed, None) | {"page": page}
+    page = {
+        "on_disconnect": _on_disconnect(user),
+        "chat_url": _pattern("chat", UUID(int=0), "CHAT"),
+    }
+    context = await _shared(user, typed, None) | {"page": page, "examples": examples()}
     return _answer(request, "chat/home.html", context, exc, verb)
 
 
@@ -246,7 +259,7 @@ async def _chat(
     running = next((answer for answer in answers if not answer.ended), None)
     page = {
         "chat": str(chat.pk),
-        "on_disconnect": {},  # somebody watches, with the server's patience (law 8)
+        "on_disconnect": _on_disconnect(user),
         "double_text": chat.double_text,
         "stop_url": reverse("response-stop", args=["RESPONSE"]),
         "retry_url": reverse("response-retry", args=["RESPONSE"]),
@@ -273,6 +286,7 @@ async def _shared(user: User, typed: Typed, model: str | None) -> dict[str, Any]
     chosen = next((name for name in (typed.model, model) if name in models), None)
     return {
         "user": user,
+        "theme": user.theme,
         "chats": [chat async for chat in chats[:CHATS_LISTED]],
         "models": models,
         "model": chosen or services.default_model(user),
@@ -314,6 +328,17 @@ def _answer(
         wait_s = exc.retry_after_s if isinstance(exc, services.Refused) else None
         response.headers["Retry-After"] = str(wait_s or RETRY_AFTER_S)
     return response
+
+
+def _on_disconnect(user: User) -> Any:
+    """For scripts to send along: somebody watches, with the server's patience (law 8), or no
+    matter who does."""
+    return "continue" if user.keeps_answering else {}
+
+
+def _policy(user: User) -> Disconnect | None:
+    """The same for forms."""
+    return Disconnect() if user.keeps_answering else None
 
 
 def _pattern(name: str, example: UUID, placeholder: str) -> str:

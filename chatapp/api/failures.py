@@ -12,7 +12,7 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from chatapp.auth import CsrfRefused
 from chatapp.middleware.admission import TooMany
-from chatapp.middleware.problems import problem
+from chatapp.middleware.problems import problem, server_error
 from chatapp.services import Refused
 from relay import RecordUnavailable, StoreUnavailable
 
@@ -92,5 +92,6 @@ def away(request: HttpRequest, exc: Exception) -> HttpResponse:
 
 
 def crashed(request: HttpRequest, exc: Exception) -> HttpResponse:
-    logger.error("%s %s failed", request.method, request.path, exc_info=exc)
-    return problem(500, "The server made a mistake. It was noted.")
+    tell = {"request": request}  # the log line gets the id that the client is told
+    logger.error("%s %s failed", request.method, request.path, exc_info=exc, extra=tell)
+    return server_error(request)

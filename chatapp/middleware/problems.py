@@ -1,17 +1,24 @@
-"""Errors as RFC 9457 documents: every error under /api/ is one, whoever made it."""
+"""Errors as RFC 9457 documents: every error under /api/ is one, whoever made it.
+
+An error of the server's own has an id, which the person sees, the client is sent, and the log
+line carries: who is told of it by one of them finds the other.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
+from uuid import uuid4
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 PROBLEM_TYPE: Final = "application/problem+json"
 API_PREFIX: Final = "/api/"
+ERROR_ID: Final = "X-Request-ID"
 
 _SENTENCES: Final = {
     400: "The request is malformed.",
@@ -19,7 +26,7 @@ _SENTENCES: Final = {
     404: "There is nothing at this address, or it is not yours.",
     405: "This address does not take that method.",
     413: "The request is too large.",
-    500: "The server made a mistake.",
+    500: "The server made a mistake. It was noted; answers that are being written go on.",
 }
 
 
@@ -36,6 +43,30 @@ def problem(
 ) -> HttpResponse:
     body = problem_body(status, detail, **extra)
     return HttpResponse(body, status=status, content_type=PROBLEM_TYPE, headers=headers)
+
+
+def error_id(request: HttpRequest) -> str:
+    """Of what went wrong in this request; made when it is first asked for."""
+    found: str | None = getattr(request, "error_id", None)
+    if found is None:
+        found = request.error_id = uuid4().hex[:12]  # type: ignore[attr-defined]
+    return found
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """The problem document for a mistake of our own."""
+    made = error_id(request)
+    return problem(500, _SENTENCES[500], headers={ERROR_ID: made}, error_id=made)
+
+
+class WithErrorId(logging.Filter):
+    """Puts the id of a failed request behind what the log says of it (`%(error)s`)."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        request = getattr(record, "request", None)
+        failed = record.levelno >= logging.ERROR and isinstance(request, HttpRequest)
+        record.error = f" (error {error_id(request)})" if failed and request else ""
+        return True
 
 
 class Problems:
@@ -65,5 +96,7 @@ def _as_problem(request: HttpRequest, response: HttpResponseBase) -> HttpRespons
         return response
     if response.headers.get("Content-Type", "").startswith(PROBLEM_TYPE):
         return response
+    if status == 500:
+        return server_error(request)
     headers = {name: response.headers[name] for name in ("Allow",) if name in response.headers}
     return problem(status, _SENTENCES.get(status, HTTPStatus(status).phrase), headers=headers)

@@ -61,10 +61,20 @@ class People(UserManager["User"]):
 class User(AbstractUser):
     """A person who signs in. Ours from the first migration, so that it can grow."""
 
+    class Theme(models.TextChoices):
+        LIGHT = "light"
+        DARK = "dark"
+
     plan = models.ForeignKey(
         Plan, on_delete=models.SET_NULL, null=True, blank=True, related_name="people"
     )
     """Null: the settings' limits."""
+    theme = models.CharField(max_length=8, choices=Theme.choices, blank=True)
+    """Empty: as the device has it."""
+    enter_sends = models.BooleanField("Enter sends", default=True)
+    """Else it makes a line, and Ctrl or ⌘ with it sends."""
+    keeps_answering = models.BooleanField("answers go on when I leave", default=False)
+    """Nobody's absence stops an answer that was asked for in the page (law 8)."""
 
     objects: ClassVar[People] = People()
 

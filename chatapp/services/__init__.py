@@ -18,6 +18,14 @@ from chatapp.services.chats import (
     update_chat,
 )
 from chatapp.services.context import Outlook, outlook
+from chatapp.services.credentials import (
+    end_sessions,
+    make_api_key,
+    revoke_api_key,
+    save_preferences,
+    sessions_of,
+    usable_keys,
+)
 from chatapp.services.errors import (
     BadInput,
     ChatBusy,
@@ -66,16 +74,22 @@ __all__ = [
     "create_response",
     "default_model",
     "delete_chat",
+    "end_sessions",
     "hide_chat",
     "leave",
+    "make_api_key",
     "models_of",
     "outlook",
     "recorded",
     "records",
     "restore_chat",
     "retry",
+    "revoke_api_key",
+    "save_preferences",
     "send_message",
+    "sessions_of",
     "snapshot",
     "start_chat",
     "update_chat",
+    "usable_keys",
 ]

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from django import template
 from django.conf import settings
@@ -41,6 +42,23 @@ def table() -> dict[str, Any]:
     path = settings.BASE_DIR / "static" / "chat" / "words.json"
     words: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return words
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A question that somebody who is here for the first time may begin with."""
+
+    title: str
+    text: str
+
+    @property
+    def query(self) -> str:
+        """Of the address that has it in the box."""
+        return urlencode({"text": self.text})
+
+
+def examples() -> list[Example]:
+    return [Example(**words) for words in table()["examples"]]
 
 
 def end_of(snapshot: Snapshot) -> End:

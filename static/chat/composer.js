@@ -1,7 +1,8 @@
 /**
  * The box people write in. Text leaves it only when the server has taken it.
  *
- * Enter sends, Shift+Enter makes a line; on a touch screen Enter makes a line, as its keyboard says.
+ * Enter sends, Shift+Enter makes a line; on a touch screen, and for people who prefer it, Enter makes a
+ * line and Ctrl or ⌘ with it sends.
  * An Enter that ends an input method's composition does neither. Escape stops a running answer.
  *
  * @typedef {(text: string, model: string | undefined) => Promise<string>} Send says what went wrong, or ''
@@ -52,6 +53,15 @@ export class Composer {
     this.#box.focus({ preventScroll: true });
   }
 
+  /** @param {string} text put into the box, as if it had been typed */
+  write(text) {
+    this.#box.value = text;
+    this.#grow();
+    this.#keepDraft();
+    this.#box.focus();
+    this.#box.setSelectionRange(text.length, text.length);
+  }
+
   /** @param {boolean} running an answer is being written: Stop stands where Send stood, or beside it */
   running(running) {
     this.#send.hidden = running && !this.#ahead;
@@ -100,7 +110,9 @@ export class Composer {
       event.preventDefault();
       stop();
     }
-    if (event.key !== 'Enter' || event.shiftKey || matchMedia('(pointer: coarse)').matches) return;
+    if (event.key !== 'Enter' || event.shiftKey) return;
+    const makesLine = this.#form.dataset.enter === 'line' || matchMedia('(pointer: coarse)').matches;
+    if (makesLine && !event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
     this.#form.requestSubmit(this.#send.hidden ? null : this.#send);
   }

@@ -34,7 +34,15 @@ async function send(text, model) {
   return '';
 }
 
-new Composer(/** @type {HTMLFormElement} */ (document.getElementById('composer')), { send, stop: () => {} });
+const composer = new Composer(/** @type {HTMLFormElement} */ (document.getElementById('composer')), { send, stop: () => {} });
+// Without scripts an example is a link to this page with the text in the box.
+for (const found of document.querySelectorAll('[data-example]')) {
+  const example = /** @type {HTMLElement} */ (found);
+  example.addEventListener('click', (event) => {
+    event.preventDefault();
+    composer.write(example.dataset.example ?? '');
+  });
+}
 presence.start();
 addEventListener('pagehide', () => presence.leave());
 addEventListener('pageshow', (event) => event.persisted && presence.start());

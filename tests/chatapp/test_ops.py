@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
+from django.db import OperationalError
 from django.test import AsyncClient
+
+from chatapp.middleware.problems import WithErrorId
 
 if TYPE_CHECKING:
     import pytest
@@ -41,7 +45,6 @@ async def test_without_redis_it_says_so(transactional_db: None, store: MemorySto
 async def test_without_a_database_it_says_so(
     transactional_db: None, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from django.db import OperationalError
     from django.db.backends.base.base import BaseDatabaseWrapper
 
     def away(*args: Any) -> None:
@@ -51,3 +54,36 @@ async def test_without_a_database_it_says_so(
     monkeypatch.setattr(BaseDatabaseWrapper, "cursor", away)
     assert await ready() == (503, ["database"])
     monkeypatch.undo()
+
+
+async def test_a_mistake_has_an_id_on_the_page_in_the_header_and_in_the_log(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("chatapp.ops._database", lambda: 1 / 0)
+    reply = await AsyncClient(raise_request_exception=False).get("/readyz")
+    made = reply.headers["X-Request-ID"]
+    assert reply.status_code == 500
+    assert made in reply.content.decode()
+    assert "secret" not in reply.content.decode()
+    record = next(record for record in caplog.records if record.name == "django.request")
+    assert WithErrorId().filter(record)
+    assert record.__dict__["error"] == f" (error {made})"
+
+
+async def test_a_page_whose_database_is_away_says_so(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away() -> None:
+        raise OperationalError("gone: secret")
+
+    monkeypatch.setattr("chatapp.ops._database", away)
+    reply = await AsyncClient(raise_request_exception=False).get("/readyz")
+    assert (reply.status_code, reply.headers["Retry-After"]) == (503, "5")
+    assert "A part of the server is away" in reply.content.decode()
+    assert "secret" not in reply.content.decode()
+
+
+def test_other_lines_of_the_log_have_no_id() -> None:
+    record = logging.LogRecord("x", logging.ERROR, "", 1, "text", None, None)
+    assert WithErrorId().filter(record)
+    assert record.__dict__["error"] == ""

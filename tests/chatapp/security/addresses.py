@@ -105,6 +105,23 @@ TABLE: Final[dict[str, Rule]] = {
     "account/login/": Rule(entrance, FORM),
     "account/logout/": Rule(public, LOOK | {"OPTIONS": 200, "POST": 302}),
     "account/password/": Rule(page, FORM),
+    "account/": Rule(page, LOOK),
+    "account/preferences": Rule(page, {"POST": 302}),
+    "account/keys": Rule(page, {"POST": 200}),
+    "account/keys/<int:key_id>/revoke": Rule(own_page, {"POST": 302}),
+    "account/sessions/end": Rule(page, {"POST": 302}),
+    "account/sessions/<int:session_id>/end": Rule(own_page, {"POST": 302}),
+    "account/inactive/": Rule(public, LOOK | {"OPTIONS": 200}),
+    "account/signup/": Rule(entrance, {"*": 200}),
+    "account/email/": Rule(page, LOOK | {"OPTIONS": 200, "POST": 302, "PUT": 302}),
+    "account/email/sent/": Rule(public, LOOK | {"OPTIONS": 200}),
+    r"^account/email/(?P<key>[-:\w]+)/$": Rule(
+        public, {"GET": 400, "HEAD": 400, "OPTIONS": 200, "POST": 404}
+    ),
+    "account/forgotten/": Rule(public, {"*": 200}),
+    "account/forgotten/sent/": Rule(public, LOOK | {"OPTIONS": 200}),
+    r"^account/forgotten/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>.+)/$": Rule(public, {"*": 200}),
+    "account/forgotten/done/": Rule(public, LOOK | {"OPTIONS": 200}),
     "healthz": Rule(public, {"*": 200}),
     "readyz": Rule(public, {"*": 503}),  # nobody takes jobs in this test
     "^api/": Rule(public, {"*": 404}),

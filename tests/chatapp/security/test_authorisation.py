@@ -12,9 +12,11 @@ import re
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 import pytest
 from allauth.account.models import EmailAddress
+from allauth.usersessions.models import UserSession
 from asgiref.sync import sync_to_async
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Group
@@ -116,6 +118,11 @@ class Things:
         self.callers = callers_of(people)
         self.chat = Chat.objects.create(user=owner, model="fast", updated_at=timezone.now())
         self.response = make_row(owner, chat=self.chat)
+        make_key(owner, "one to revoke")
+        self.key_id = ApiKey.objects.filter(user=owner).latest("pk").pk
+        elsewhere = UserSession(user=owner, ip="::", session_key=uuid4().hex, user_agent="phone")
+        elsewhere.save()
+        self.session_id = elsewhere.pk
         audited = AuditEvent.objects.create(at=timezone.now(), actor="ann", action="test")
         self._objects: dict[str, Any] = {
             "response": quote(self.response.pk),
@@ -135,6 +142,10 @@ class Things:
         url = route.replace("^(?P<app_label>auth|chatapp|account)/$", "chatapp/")
         url = url.replace("(?P<url>.*)$", "nothing").replace("^api/", "api/nothing")
         url = re.sub("<path:object_id>", str(self._objects.get(model, 1)), url)
+        url = url.replace("<int:key_id>", str(self.key_id))
+        url = url.replace("<int:session_id>", str(self.session_id))
+        url = re.sub(r"^\^account/email/.*", "account/email/made-up/", url)
+        url = re.sub(r"^\^account/forgotten/.*", "account/forgotten/1-made-up/", url)
         url = re.sub("<id>", str(self._objects["user"]), url)
         url = re.sub("<(uuid|uuidstr):chat_id>", str(self.chat.pk), url)
         url = re.sub("<((str|path):)?response_id>", self.response.pk, url)
@@ -225,6 +236,7 @@ async def test_what_is_somebody_elses_looks_like_what_is_not(
     await submit(things.response)
     nothing = copy(things)
     nothing.chat, nothing.response = Chat(), Response(id=new_response_id())
+    nothing.key_id = nothing.session_id = 999_999
     looked = 0
     for route, rule in TABLE.items():
         if rule.kind not in (own_page, own_form, own_api) or (

@@ -1,0 +1,114 @@
+"""The account page: preferences, other places that are signed in, keys for scripts.
+
+Signing in and up, passwords and mail addresses are allauth's views, with our templates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from allauth.account import views as allauth_views
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from chatapp import services
+from chatapp.views import person, signed_in
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest, HttpResponse, HttpResponseBase
+
+
+@signed_in
+@require_safe
+@never_cache
+async def account(request: HttpRequest) -> HttpResponse:
+    return await _page(request)
+
+
+@signed_in
+@require_POST
+@never_cache
+async def preferences(request: HttpRequest) -> HttpResponse:
+    try:
+        await services.save_preferences(
+            await person(request),
+            theme=request.POST.get("theme", ""),
+            enter_sends=request.POST.get("enter", "sends") == "sends",
+            keeps_answering="keeps_answering" in request.POST,
+        )
+    except services.Refused as exc:
+        return await _page(request, trouble=str(exc))
+    messages.success(request, "Your preferences are saved.")
+    return redirect("account")
+
+
+@signed_in
+@require_POST
+@never_cache
+async def make_key(request: HttpRequest) -> HttpResponse:
+    """The one page that shows the key: it is not stored, so there is nothing to redirect to."""
+    try:
+        key = await services.make_api_key(await person(request), request.POST.get("name", ""))
+    except services.Refused as exc:
+        return await _page(request, trouble=str(exc))
+    return await _page(request, fresh_key=key)
+
+
+@signed_in
+@require_POST
+async def revoke_key(request: HttpRequest, key_id: int) -> HttpResponse:
+    if not await services.revoke_api_key(await person(request), key_id):
+        raise Http404
+    messages.success(request, "The key is revoked. Whatever used it is refused from now on.")
+    return redirect("account")
+
+
+@signed_in
+@require_POST
+async def end_session(request: HttpRequest, session_id: int) -> HttpResponse:
+    keep = request.session.session_key or ""
+    if not await services.end_sessions(await person(request), keep=keep, session_id=session_id):
+        raise Http404
+    messages.success(request, "That place is signed out.")
+    return redirect("account")
+
+
+@signed_in
+@require_POST
+async def end_other_sessions(request: HttpRequest) -> HttpResponse:
+    keep = request.session.session_key or ""
+    ended = await services.end_sessions(await person(request), keep=keep)
+    messages.success(request, f"Signed out in {ended} other place{'' if ended == 1 else 's'}.")
+    return redirect("account")
+
+
+def forgotten(request: HttpRequest) -> HttpResponseBase:
+    """A forgotten password is replaced by mail; a site that sends none says whom to ask."""
+    if settings.SENDS_MAIL:
+        view: Any = allauth_views.password_reset
+        answer: HttpResponseBase = view(request)
+        return answer
+    return render(request, "account/no_mail.html")
+
+
+async def _page(request: HttpRequest, *, fresh_key: str = "", trouble: str = "") -> HttpResponse:
+    user = await person(request)
+    current = request.session.session_key
+    sessions = await services.sessions_of(user)
+    context = {
+        "user": user,
+        "theme": user.theme,
+        "sessions": sessions,
+        "others": sum(session.session_key != current for session in sessions),
+        "current": current,
+        "keys": await services.usable_keys(user),
+        "fresh_key": fresh_key,
+        "trouble": trouble,
+        "sends_mail": settings.SENDS_MAIL,
+    }
+    status = 400 if trouble else 200
+    return render(request, "account/account.html", context, status=status)
