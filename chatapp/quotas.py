@@ -91,7 +91,7 @@ async def reserve(
     )
     grant = await store.quotas.reserve(str(user.pk), wanted)
     if grant.outcome is Reserved.UNKNOWN:
-        await store.quotas.refill(str(user.pk), await _recorded(user.pk, wanted.day))
+        await store.quotas.refill(str(user.pk), await _recorded(user.pk, wanted.day, grant.run))
         grant = await store.quotas.reserve(str(user.pk), wanted)
     if grant.outcome is Reserved.UNKNOWN:
         raise StoreUnavailable("the counters were lost again at once")
@@ -123,8 +123,11 @@ def _hold(model: ModelConfig | None, max_output_tokens: int | None) -> int:
 
 
 @on_database_thread
-def _recorded(user_id: int, day: str) -> Refill:
-    """What the rows say. One that ends between the two looks is in both, and counts as ended."""
+def _recorded(user_id: int, day: str, run: str) -> Refill:
+    """What the rows say in this run of the store's server.
+
+    One that ends between the two looks is in both, and counts as ended.
+    """
     rows, models = Response.objects.filter(user_id=user_id), catalog.models()
     running = [
         (pk, _until_ms(created_at, models.get(name)), _hold(models.get(name), None))
@@ -132,4 +135,4 @@ def _recorded(user_id: int, day: str) -> Refill:
     ]
     today = rows.final().filter(created_at__gte=day_start(day), created_at__lt=day_end(day))
     ended = [(pk, tokens or 0) for pk, tokens in today.values_list("pk", "output_tokens")]
-    return Refill(day=day, ended=ended, running=running)
+    return Refill(run=run, day=day, ended=ended, running=running)

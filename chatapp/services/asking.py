@@ -30,6 +30,7 @@ from chatapp.services.errors import (
     Occupied,
     Refused,
     StoreAway,
+    Unconfirmed,
 )
 from chatapp.services.settling import free_places, settle, start_next, submit_or_leave_to_sweep
 from chatapp.services.stopping import cancel
@@ -194,8 +195,9 @@ async def _write(draft: Draft) -> Written:
     try:
         written = await _write_row(draft)
     except (Refused, RecordUnavailable) as exc:
-        # A reused key names another's row, whose place it is.
-        if grant.outcome is Reserved.GRANTED and not isinstance(exc, KeyReused):
+        # A reused key names another's row, whose place it is; and a row that may be there needs
+        # its own until it is settled or lapses (PROTOCOL 11.4).
+        if grant.outcome is Reserved.GRANTED and not isinstance(exc, KeyReused | Unconfirmed):
             await _release(draft)
         raise
     if written.response.waits and not written.repeated:

@@ -15,12 +15,16 @@ Refused
 ├── NotRetryable    there is nothing to try again, or no longer
 ├── StoreAway       Redis cannot be reached: nothing was written, try again later
 └── NoRoom          Redis takes nothing new: nothing was written, what runs goes on
+
+Unconfirmed         the database failed in its commit: a repeat with the same key finds out
 """
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from relay import RecordUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -198,3 +202,7 @@ class NoRoom(Refused):
             "The server has no room for new answers at the moment; nothing was saved, and running "
             "answers go on. Try again in a minute."
         )
+
+
+class Unconfirmed(RecordUnavailable):
+    """The question may be written, and it may not: no refusal, and answered as an outage."""

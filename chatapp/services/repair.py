@@ -19,7 +19,15 @@ from chatapp.models import Response
 from chatapp.services import delivery, ends
 from chatapp.services.chats import remove_hidden
 from chatapp.services.diagnosis import Repair, Row, Sightings, diagnose
-from chatapp.services.settling import end_waiting, owed, record, records, start_next, submit
+from chatapp.services.settling import (
+    end_waiting,
+    make_final,
+    owed,
+    record,
+    settle_left,
+    start_next,
+    submit,
+)
 from chatapp.services.stopping import send, wish
 from relay import (
     Outcome,
@@ -49,6 +57,7 @@ class Sweep:
 
     async def __call__(self) -> None:
         """One sweep. Raises StoreUnavailable, RecordUnavailable: the next one goes on."""
+        await settle_left()
         rows = await _running()
         self._seen.keep_only({row.pk for row in rows})
         owed.intersection_update({row.pk for row in rows})
@@ -104,7 +113,7 @@ def _running() -> list[Row]:
 
 async def _remake(pk: str) -> None:
     logger.warning("log of %s was missing and is made anew", pk)
-    await submit(await _get(pk))
+    await submit(await _get(pk), again=True)
 
 
 async def _resend_stop(pk: str) -> None:
@@ -125,7 +134,7 @@ async def _expire(pk: str) -> None:
 async def _give_up(pk: str) -> None:
     logger.error("log of %s is lost and nobody restored it", pk)
     snapshot = ends.lost_log(await _get(pk))
-    await records().finalize(Outcome(response_id=pk, snapshot=snapshot))
+    await make_final(Outcome(response_id=pk, snapshot=snapshot))
 
 
 _REPAIRS: Final[dict[Repair, Callable[[str], Awaitable[None]]]] = {

@@ -35,15 +35,23 @@ owed: Final[set[str]] = set()
 """Rows whose log this process could not make after their commit: the next sweep does."""
 
 
-async def submit(response: Response, *, just_written: bool = False) -> None:
-    """Make log and job of a queued row, or find them there. Raises StoreUnavailable."""
+_unsettled: Final[set[str]] = set()
+"""Ends that this process recorded and did not settle. Their jobs are gone, or never were, so nobody
+else comes across them (PROTOCOL 11.7)."""
+
+
+async def submit(response: Response, *, just_written: bool = False, again: bool = False) -> None:
+    """Make log and job of a queued row, or find them there. Raises StoreUnavailable.
+
+    `again`: the log is missing, and nobody knows who watched it (PROTOCOL 7.6).
+    """
     request = GenerationRequest.from_json(response.request)
     if just_written and runtime.current().supervisor is not None:
         just_asked.put(request)
     model = catalog.models().get(response.model)
     # A model that was taken out of the file meanwhile: the worker says so in the log.
     upstream_model = model.upstream_model if model else response.model
-    await runtime.store().create(request, upstream_model=upstream_model)
+    await runtime.store().create(request, upstream_model=upstream_model, again=again)
     owed.discard(response.pk)
 
 
@@ -119,7 +127,29 @@ async def record(response_id: str) -> None:
         outcome = await conclude(runtime.store(), response_id)
     except LogGone:
         return  # retired meanwhile: the row is final
-    await records().finalize(outcome)
+    await make_final(outcome)
+
+
+async def make_final(outcome: Outcome) -> None:
+    """Record an end that no worker records. Raises StoreUnavailable, RecordUnavailable.
+
+    After either it may be written and not settled: `settle_left` comes back to it.
+    """
+    try:
+        await records().finalize(outcome)
+    except (StoreUnavailable, RecordUnavailable):
+        _unsettled.add(outcome.response_id)
+        raise
+
+
+async def settle_left() -> None:
+    """Settle what was made final and could not be settled. Raises as `make_final`."""
+    left = list(_unsettled)
+    if left:
+        for charge in await final_among(left):
+            await quotas.settle(charge)
+        # What is not final was not written: whoever records it settles it.
+        _unsettled.difference_update(left)
 
 
 def records() -> Records:
@@ -134,5 +164,5 @@ async def end_waiting(response: Response, reason: str) -> None:
     """
     snapshot = ends.never_begun(response, reason)
     outcome = Outcome(response_id=response.pk, snapshot=snapshot, counted_output_tokens=0)
-    await records().finalize(outcome)
+    await make_final(outcome)
     await runtime.store().retire(response.pk)  # whoever watches it is sent to the record

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -16,10 +15,16 @@ from chatapp.finalize import database_errors, plain
 from chatapp.middleware.threads import on_database_thread, transact
 from chatapp.models import Chat, Message, MessageQuerySet, Response, User
 from chatapp.services.ends import rfc3339
-from chatapp.services.errors import ChatBusy, EnoughRunning, KeyReused, QueueFull
+from chatapp.services.errors import ChatBusy, EnoughRunning, KeyReused, QueueFull, Unconfirmed
 from chatapp.services.fitting import Fitted, Turn, fit, room_for
 from chatapp.statements import insert
-from relay import GenerationRequest, estimated_tokens, new_response_id, token_counter
+from relay import (
+    GenerationRequest,
+    RecordUnavailable,
+    estimated_tokens,
+    new_response_id,
+    token_counter,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,10 +81,22 @@ class Written:
 async def write(draft: Draft) -> Written:
     """Store the question, or find the row of an earlier one with the same key or the same retry.
 
-    Raises KeyReused, ChatBusy, QueueFull, RecordUnavailable.
+    Raises KeyReused, ChatBusy, QueueFull; RecordUnavailable if nothing was written, Unconfirmed if
+    that is not known: everything was done but the commit.
     """
-    with database_errors():
-        return await transact(partial(write_or_find, draft))
+    done: list[Written] = []
+
+    def work() -> Written:
+        done.append(write_or_find(draft))
+        return done[-1]
+
+    try:
+        with database_errors():
+            return await transact(work)
+    except RecordUnavailable as exc:
+        if done:
+            raise Unconfirmed(str(exc)) from exc
+        raise
 
 
 @on_database_thread

@@ -7,8 +7,6 @@ Redis and can do without surviving a restart. It passes the same contract tests 
 from __future__ import annotations
 
 import asyncio
-import copy
-import heapq
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -19,6 +17,7 @@ from relay.store import keys
 from relay.store.memory_channel import Faults, MemorySubscription
 from relay.store.memory_jobs import MemoryJobs
 from relay.store.memory_log import MemoryLog, stranger
+from relay.store.memory_logs import MemoryLogs
 from relay.store.memory_server import MemoryServer
 from relay.store.protocol import (
     Appended,
@@ -38,7 +37,7 @@ from relay.store.protocol import (
     Subscription,
     Tail,
 )
-from relay.store.quota_memory import MemoryQuotas
+from relay.store.quota_memory import MemoryQuotas, People
 
 if TYPE_CHECKING:
     from relay.config import RelayConfig
@@ -46,8 +45,9 @@ if TYPE_CHECKING:
 
 
 class Replica(NamedTuple):
-    logs: dict[str, MemoryLog]
+    logs: MemoryLogs
     jobs: dict[int, MemoryJobs]
+    people: People
 
 
 class MemoryStore:
@@ -64,13 +64,12 @@ class MemoryStore:
         self.faults = Faults()
         self._config = config
         self._clock = clock or time.time
-        self._logs: dict[str, MemoryLog] = {}
-        self._expiries: list[tuple[float, str]] = []
+        self._logs = self._no_logs()
         self._jobs: dict[int, MemoryJobs] = {}
-        self.quotas = MemoryQuotas(self._call, self._now_ms)
         self._retired: dict[str, int] = {}
         """Epochs that no writer of these has: what was retired is not restored."""
         self._server = MemoryServer(self._now_ms())
+        self.quotas = MemoryQuotas(self._call, self._now_ms, self._server)
         self._subscriptions: list[MemorySubscription] = []
         self._reports: dict[str, tuple[float, bytes]] = {}
         """By worker: until when it counts, and what it says of its upstreams."""
@@ -86,14 +85,18 @@ class MemoryStore:
         async with self._call("room"):
             pass
 
-    async def create(self, request: GenerationRequest, *, upstream_model: str) -> bool:
+    async def create(
+        self, request: GenerationRequest, *, upstream_model: str, again: bool = False
+    ) -> bool:
         async with self._call("create"):
-            rid = request.response_id
-            if self._log(rid) is not None:
+            rid, config, now_ms = request.response_id, self._config, self._now_ms()
+            if self._logs.get(rid) is not None:
                 return False
-            log = MemoryLog.create(request, upstream_model, self._config, self._now_ms())
-            self._logs[rid] = log
-            self._forget_expired(rid, log)
+            early = self._logs.take_early(rid)
+            log = MemoryLog.create(
+                request, upstream_model, config, now_ms, early=early, again=again
+            )
+            self._logs.put(rid, log)
             self._jobs_of(keys.shard_of(rid)).add(rid)
             self._publish_from(log, 0)
             return True
@@ -105,12 +108,12 @@ class MemoryStore:
 
     def lose_everything(self) -> None:
         """The server restarts empty."""
-        self._become(Replica({}, {}), empty=True)
+        self._become(Replica(self._no_logs(), {}, {}), empty=True)
 
     def replica(self) -> Replica:
         """What a replica has that hears nothing more from now on."""
         jobs = {shard: jobs.copy() for shard, jobs in self._jobs.items()}
-        return Replica(copy.deepcopy(self._logs), jobs)
+        return Replica(self._logs.copy(), jobs, self.quotas.copy())
 
     def promote(self, replica: Replica) -> None:
         """That replica is the server from now on: what was written since is lost."""
@@ -118,15 +121,19 @@ class MemoryStore:
 
     def _become(self, replica: Replica, *, empty: bool) -> None:
         self._logs = replica.logs
+        self.quotas.become(replica.people)
         for shard, jobs in self._jobs.items():
             jobs.become(replica.jobs.get(shard) or MemoryJobs(shard))
         self._retired.clear()
         self._server.succeed(self._now_ms(), empty=empty)
         self.lose_subscriptions()
 
-    def _grace_left_ms(self, log: MemoryLog) -> float:
+    def _no_logs(self) -> MemoryLogs:
+        return MemoryLogs(self._now_ms, heartbeat_s=self._config.heartbeat_s)
+
+    def _grace_left_ms(self, log: MemoryLog, grace_s: float) -> float:
         shard = keys.shard_of(log.request.response_id)
-        return self._server.grace_left_ms(shard, log.created_ms, self._now_ms(), log.config.lease_s)
+        return self._server.grace_left_ms(shard, log.created_ms, self._now_ms(), grace_s)
 
     # -- jobs -----------------------------------------------------------------------------------
     async def take(self, shard: int, worker: str, count: int, block_s: float) -> list[Job]:
@@ -145,15 +152,14 @@ class MemoryStore:
 
     async def claim(self, job: Job, worker: str, *, at: str) -> Claim:
         async with self._call("claim"):
-            log = self._log(job.response_id)
+            log = self._logs.get(job.response_id)
             if log is None:
                 return Claim(outcome=Claimed.GONE)
             before, now_ms = log.seq, self._now_ms()
-            grace_left_ms = self._grace_left_ms(log)
-            claim = log.claim(job, worker, at, now_ms, grace_left_ms)
+            claim = log.claim(job, worker, at, now_ms, self._grace_left_ms)
             if claim.outcome is Claimed.BUSY:
                 # Idle since the other's last touch: the job comes back when that lease lapses.
-                until_ms = log.busy_until_ms(now_ms, grace_left_ms)
+                until_ms = log.busy_until_ms(now_ms, self._grace_left_ms)
                 touched_ms = min(now_ms, until_ms - self._config.lease_s * 1000)
                 self._jobs_of(job.shard).touch(job, worker, touched_ms)
             self._publish_from(log, before)
@@ -161,10 +167,10 @@ class MemoryStore:
 
     async def renew(self, lease: Lease) -> Reply:
         async with self._call("renew"):
-            log = self._log(lease.response_id)
+            log = self._logs.get(lease.response_id)
             if log is None:
                 return self._without_log(lease)
-            reply = log.renew(lease, self._now_ms())
+            reply = log.renew(lease, self._now_ms(), self._grace_left_ms)
             if reply.outcome not in (Appended.FENCED, Appended.LOST):
                 jobs = self._jobs_of(lease.job.shard)
                 jobs.touch(lease.job, lease.worker, self._now_ms())
@@ -172,7 +178,7 @@ class MemoryStore:
 
     async def release(self, lease: Lease) -> bool:
         async with self._call("release"):
-            log = self._log(lease.response_id)
+            log = self._logs.get(lease.response_id)
             if log is None or not log.release(lease, self._now_ms()):
                 return False
             jobs = self._jobs_of(lease.job.shard)
@@ -182,12 +188,12 @@ class MemoryStore:
 
     async def ack(self, job: Job) -> bool:
         async with self._call("ack"):
-            log = self._log(job.response_id)
+            log = self._logs.get(job.response_id)
             if log is not None and not log.ended:
                 return False
             if log is not None:
                 log.acknowledge(self._now_ms())
-                heapq.heappush(self._expiries, (log.expires_ms, job.response_id))
+                self._logs.note_expiry(job.response_id, log)
             self._jobs_of(job.shard).drop(job)
             return True
 
@@ -206,7 +212,7 @@ class MemoryStore:
             return self._write(batch, closes=True)
 
     def _write(self, batch: Batch, *, closes: bool) -> Reply:
-        log = self._log(batch.lease.response_id)
+        log = self._logs.get(batch.lease.response_id)
         if log is None:
             return self._without_log(batch.lease)
         before = log.seq
@@ -217,16 +223,16 @@ class MemoryStore:
     async def restore(self, kept: Kept) -> Reply:
         async with self._call("restore"):
             lease, now_ms = kept.lease, self._now_ms()
-            before = self._log(lease.response_id)
-            reply = before.renew(lease, now_ms) if before else self._without_log(lease)
+            rid, grace_left = lease.response_id, self._grace_left_ms
+            before = self._logs.get(rid)
+            reply = before.renew(lease, now_ms, grace_left) if before else self._without_log(lease)
             if reply.outcome is not Appended.LOST:
                 return Reply(reply.outcome, reply.seq, reply.stop_reason)
-            log = MemoryLog.restore(kept, before, self._config, now_ms)
-            self._logs[lease.response_id] = log
-            self._forget_expired(lease.response_id, log)
+            early = self._logs.take_early(rid)
+            log = MemoryLog.restore(kept, before, self._config, now_ms, early=early)
+            self._logs.put(rid, log)
             lease.job = self._jobs_of(lease.job.shard).restore(lease.job, lease.worker, now_ms)
-            news = Published(lease.response_id, log.epoch, log.seq + 1, [])
-            self._publish(news, lease.response_id)
+            self._publish(Published(rid, log.epoch, log.seq + 1, []), rid)
             return Reply(Appended.OK, log.seq, log.stop_reason)
 
     def _without_log(self, lease: Lease) -> Reply:
@@ -235,13 +241,13 @@ class MemoryStore:
     # -- stopping -------------------------------------------------------------------------------
     async def cancel(self, response_id: str, reason: str, *, ended: bytes) -> Cancelled:
         async with self._call("cancel"):
-            log = self._log(response_id)
+            log = self._logs.get(response_id)
             if log is None:
                 return Cancelled.MISSING
             if log.ended:
                 return Cancelled.ENDED
             log.stop_reason = log.stop_reason or reason  # the first wish is the one recorded
-            if not log.queued or self._grace_left_ms(log):
+            if not log.queued or self._grace_left_ms(log, self._config.lease_s):
                 self._publish(Stopped(response_id, log.stop_reason), response_id)
                 return Cancelled.FLAGGED
             before = log.seq
@@ -251,10 +257,10 @@ class MemoryStore:
 
     async def expire(self, response_id: str, *, queued: bytes, running: bytes) -> bool:
         async with self._call("expire"):
-            log = self._log(response_id)
+            log = self._logs.get(response_id)
             if log is None or log.ended or log.lease_until_ms > self._now_ms():
                 return False
-            if self._grace_left_ms(log):
+            if self._grace_left_ms(log, self._config.lease_s):
                 return False
             before = log.seq
             log.end(running if log.attempts else queued, self._now_ms())
@@ -263,7 +269,7 @@ class MemoryStore:
 
     async def retire(self, response_id: str) -> None:
         async with self._call("retire"):
-            log = self._logs.pop(response_id, None)
+            log = self._logs.pop(response_id)
             epoch = log.epoch if log is not None else self._retired.get(response_id, 0)
             self._retired[response_id] = max(epoch + 1, self._now_ms())
             # After its lease a writer is refused anyway. An epoch tells when it was given.
@@ -276,12 +282,12 @@ class MemoryStore:
         self, response_id: str, *, after: int, epoch: int | None = None, max_bytes: int = 262_144
     ) -> Page | None:
         async with self._call("read"):
-            log = self._log(response_id)
+            log = self._logs.get(response_id)
             return log.read(after, epoch, max_bytes) if log is not None else None
 
     async def tails(self, response_ids: Sequence[str]) -> list[Tail | None]:
         async with self._call("tails"):
-            logs = [self._log(response_id) for response_id in response_ids]
+            logs = [self._logs.get(response_id) for response_id in response_ids]
             return [log.tail if log is not None else None for log in logs]
 
     async def subscribe(self, shards: Sequence[int]) -> Subscription:
@@ -299,35 +305,33 @@ class MemoryStore:
     # -- presence -------------------------------------------------------------------------------
     async def attend(self, response_id: str, viewer: str) -> int:
         async with self._call("attend"):
-            log = self._log(response_id)
-            return log.presence.attend(viewer, self._now_ms()) if log is not None else 0
+            return self._logs.presence(response_id).attend(viewer, self._now_ms())
 
     async def beat(self, beats: Sequence[tuple[str, str, int]]) -> None:
         async with self._call("beat"):
             for response_id, viewer, seq in beats:
-                if (log := self._log(response_id)) is not None:
-                    log.presence.beat(viewer, self._now_ms())
+                self._logs.presence(response_id).beat(viewer, self._now_ms())
+                if (log := self._logs.get(response_id)) is not None:
                     log.delivered = max(log.delivered, seq)
 
     async def leave(self, response_id: str, viewer: str) -> None:
         async with self._call("leave"):
-            if (log := self._log(response_id)) is not None:
-                log.presence.leave(viewer, self._now_ms())
+            self._logs.presence(response_id).leave(viewer, self._now_ms())
 
     async def abandoned(self, response_ids: Sequence[str]) -> list[bool]:
         async with self._call("abandoned"):
-            logs = [self._log(response_id) for response_id in response_ids]
-            now_ms = self._now_ms()
-            return [log is not None and log.presence.abandoned(now_ms) for log in logs]
+            logs = [self._logs.get(response_id) for response_id in response_ids]
+            now_ms, grace_left = self._now_ms(), self._grace_left_ms
+            return [log is not None and log.abandoned(now_ms, grace_left) for log in logs]
 
     async def delivered(self, response_id: str) -> int:
         async with self._call("delivered"):
-            log = self._log(response_id)
+            log = self._logs.get(response_id)
             return log.delivered if log is not None else 0
 
     async def counted(self, response_id: str) -> int:
         async with self._call("counted"):
-            log = self._log(response_id)
+            log = self._logs.get(response_id)
             return log.output_tokens if log is not None else 0
 
     async def report_upstreams(self, worker: str, report: bytes, ttl_s: float) -> None:
@@ -359,22 +363,6 @@ class MemoryStore:
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)
-
-    def _log(self, response_id: str) -> MemoryLog | None:
-        log = self._logs.get(response_id)
-        if log is not None and log.expires_ms <= self._now_ms():
-            del self._logs[response_id]
-            return None
-        return log
-
-    def _forget_expired(self, response_id: str, log: MemoryLog) -> None:
-        """Drop logs that nobody asked for since they expired; called whenever one is made."""
-        heapq.heappush(self._expiries, (log.expires_ms, response_id))
-        while self._expiries and self._expiries[0][0] <= self._now_ms():
-            _, old = heapq.heappop(self._expiries)
-            still = self._log(old)
-            if still is not None:  # it was renewed meanwhile
-                heapq.heappush(self._expiries, (still.expires_ms, old))
 
     def _jobs_of(self, shard: int) -> MemoryJobs:
         return self._jobs.setdefault(shard, MemoryJobs(shard))

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
 from relay.errors import ProtocolViolation
 from relay.events import Created, Ended, Event, Started, decode_event, encode_event
+from relay.store.memory_presence import CREATOR, RESTORED, Presence
 from relay.store.protocol import (
     Appended,
     Batch,
@@ -28,61 +29,21 @@ from relay.store.protocol import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from relay.config import RelayConfig
-    from relay.request import Disconnect, GenerationRequest
+    from relay.request import GenerationRequest
+
+    GraceLeft = Callable[["MemoryLog", float], float]
+    """How many ms are left of a grace of so many seconds after a fail-over (PROTOCOL 10)."""
 
 UNFINISHED_S: Final = 24 * 3600.0
 """An unacknowledged log is kept this long beyond total_s: the database may be down (PROTOCOL 8)."""
-
-_CREATOR: Final = "creator"
-_LEFT: Final = "left:"
-_RESTORED: Final = "restored"
-"""Counts as the creator does, and lets heartbeats make themselves known (PROTOCOL 10)."""
 
 
 class Entry(NamedTuple):
     epoch: int
     data: bytes
-
-
-class Presence:
-    """Who counts as a viewer, and until when (PROTOCOL 7)."""
-
-    def __init__(self, policy: Disconnect, *, heartbeat_s: float, now_ms: int) -> None:
-        self._watched = policy.cancel_after_s is not None
-        self._lost_ms = 2000 * heartbeat_s + (policy.cancel_after_s or 0) * 1000
-        # A policy that names no short timer treats a leave like a loss.
-        short_s = policy.leave_after_s
-        self._left_ms = 1000 * (policy.cancel_after_s or 0) if short_s is None else 1000 * short_s
-        self._until: dict[str, float] = {_CREATOR: now_ms + self._lost_ms}
-
-    def attend(self, viewer: str, now_ms: int) -> int:
-        # The creator is waited for only until somebody came, else no leave would be a short one.
-        self._until.pop(_CREATOR, None)
-        self._until[viewer] = now_ms + self._lost_ms
-        return sum(
-            until >= now_ms and member != _RESTORED and not member.startswith(_LEFT)
-            for member, until in self._until.items()
-        )
-
-    def beat(self, viewer: str, now_ms: int) -> None:
-        revives = viewer and _RESTORED in self._until and _LEFT + viewer not in self._until
-        if viewer in self._until or revives:
-            self._until[viewer] = now_ms + self._lost_ms
-
-    def leave(self, viewer: str, now_ms: int) -> None:
-        of_login = viewer.endswith("/")
-        for member in list(self._until):
-            if member == viewer or (of_login and member.startswith(viewer)):
-                del self._until[member]
-                self._until[_LEFT + member] = now_ms + self._left_ms
-
-    def restored(self) -> Self:
-        self._until[_RESTORED] = self._until.pop(_CREATOR)
-        return self
-
-    def abandoned(self, now_ms: int) -> bool:
-        return self._watched and max(self._until.values()) < now_ms
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,15 +75,23 @@ class MemoryLog:
 
     @classmethod
     def create(
-        cls, request: GenerationRequest, upstream_model: str, config: RelayConfig, now_ms: int
+        cls,
+        request: GenerationRequest,
+        upstream_model: str,
+        config: RelayConfig,
+        now_ms: int,
+        *,
+        early: Presence,
+        again: bool,
     ) -> MemoryLog:
-        policy, heartbeat_s = request.on_disconnect, config.heartbeat_s
+        """`early`: who was noted before; `again`: it was missing (PROTOCOL 7.5, 7.6)."""
+        presence = Presence(request.on_disconnect, heartbeat_s=config.heartbeat_s).count(early)
         created_ms = datetime.fromisoformat(request.created_at).timestamp() * 1000
         log = cls(
             config=config,
             request=request,
             upstream_model=upstream_model,
-            presence=Presence(policy, heartbeat_s=heartbeat_s, now_ms=now_ms),
+            presence=presence.wait_for(RESTORED if again else CREATOR, now_ms),
             created_ms=created_ms,
             deadline_ms=created_ms + _ms(config.total_s),
             expires_ms=now_ms + _ms(config.total_s + UNFINISHED_S),
@@ -138,11 +107,19 @@ class MemoryLog:
 
     @classmethod
     def restore(
-        cls, kept: Kept, before: MemoryLog | None, config: RelayConfig, now_ms: int
+        cls,
+        kept: Kept,
+        before: MemoryLog | None,
+        config: RelayConfig,
+        now_ms: int,
+        *,
+        early: Presence,
     ) -> MemoryLog:
         """As its writer has it (PROTOCOL 10); what else is known of it `before` stays."""
-        log = cls.create(kept.request, kept.upstream_model, config, now_ms)
-        log.presence = before.presence if before is not None else log.presence.restored()
+        request, model = kept.request, kept.upstream_model
+        log = cls.create(request, model, config, now_ms, early=early, again=True)
+        if before is not None:
+            log.presence = before.presence
         epochs = [*kept.epochs, *[kept.lease.epoch] * (len(kept.events) - len(kept.epochs))]
         log.entries = [Entry(e, bytes(d)) for e, d in zip(epochs, kept.events, strict=True)]
         log.epoch, log.queued, log.ended = kept.lease.epoch, False, kept.ended
@@ -161,17 +138,22 @@ class MemoryLog:
     def tail(self) -> Tail:
         return Tail(epoch=self.entries[-1].epoch, seq=self.seq, ended=self.ended)
 
-    def busy_until_ms(self, now_ms: int, grace_left_ms: float) -> float:
-        return max(self.lease_until_ms, now_ms + grace_left_ms)
+    def busy_until_ms(self, now_ms: int, grace_left: GraceLeft) -> float:
+        return max(self.lease_until_ms, now_ms + grace_left(self, self.config.lease_s))
 
-    def claim(self, job: Job, worker: str, at: str, now_ms: int, grace_left_ms: float = 0) -> Claim:
+    def abandoned(self, now_ms: int, grace_left: GraceLeft) -> bool:
+        """PROTOCOL 7.4, 10.7"""
+        heartbeats_s = 2 * self.config.heartbeat_s
+        return self.presence.abandoned(now_ms) and not grace_left(self, heartbeats_s)
+
+    def claim(self, job: Job, worker: str, at: str, now_ms: int, grace_left: GraceLeft) -> Claim:
         """PROTOCOL 2. An ended log is never BUSY: to fold and finalize twice is harmless."""
         if self.ended:
             lease = Lease(job, worker, self.epoch, self._lease_from(now_ms))
             return self._claimed(Claimed.CLOSED, lease)
-        if self.busy_until_ms(now_ms, grace_left_ms) > now_ms:
+        if self.busy_until_ms(now_ms, grace_left) > now_ms:
             return Claim(outcome=Claimed.BUSY)
-        abandoned, expired = self.presence.abandoned(now_ms), now_ms > self.deadline_ms
+        abandoned, expired = self.abandoned(now_ms, grace_left), now_ms > self.deadline_ms
         self._raise_epoch(now_ms)
         self.lease_until_ms = self._lease_from(now_ms)
         lease = Lease(job, worker, self.epoch, self.lease_until_ms)
@@ -211,7 +193,7 @@ class MemoryLog:
         self.ended = closes
         return Reply(Appended.OK, self.seq, self.stop_reason)
 
-    def renew(self, lease: Lease, now_ms: int) -> Reply:
+    def renew(self, lease: Lease, now_ms: int, grace_left: GraceLeft) -> Reply:
         if refusal := self._refuses(lease, now_ms):
             return refusal
         self._prolong(lease, now_ms)
@@ -219,7 +201,7 @@ class MemoryLog:
             self.expires_ms = now_ms + _ms(self.config.total_s + UNFINISHED_S)
         if self.ended:
             return Reply(Appended.CLOSED, self.seq)
-        abandoned = self.presence.abandoned(now_ms)
+        abandoned = self.abandoned(now_ms, grace_left)
         return Reply(Appended.OK, self.seq, self.stop_reason, abandoned)
 
     def release(self, lease: Lease, now_ms: int) -> bool:

@@ -27,6 +27,11 @@ class MemoryServer:
         self._started_ms = now_ms - PRECISION_MS
         self._seen: dict[int, _Seen] = {}
 
+    @property
+    def run(self) -> str:
+        """Names this server from its start to its end."""
+        return f"run {self._name}"
+
     def succeed(self, now_ms: int, *, empty: bool) -> None:
         """Another one from now on; an empty one knows of no server before it."""
         self._name += 1
@@ -41,8 +46,8 @@ class MemoryServer:
             seen = self._seen[shard] = _Seen(self._name, since_ms, now_ms)
         return seen
 
-    def grace_left_ms(self, shard: int, created_ms: float, now_ms: int, lease_s: float) -> float:
+    def grace_left_ms(self, shard: int, created_ms: float, now_ms: int, grace_s: float) -> float:
         seen = self.notice(shard, now_ms)
         if created_ms > seen.since_ms:
             return 0
-        return max(0, seen.noticed_ms + lease_s * 1000 - now_ms)
+        return max(0, seen.noticed_ms + grace_s * 1000 - now_ms)

@@ -229,8 +229,13 @@ class Store(Protocol):
         `quotas.reserve` asks the same.
         """
 
-    async def create(self, request: GenerationRequest, *, upstream_model: str) -> bool:
+    async def create(
+        self, request: GenerationRequest, *, upstream_model: str, again: bool = False
+    ) -> bool:
         """Make log (event 1), meta, the creator's presence and the job in one step.
+
+        With `again`, for a log that is missing, nobody in particular is waited for instead of the
+        creator (PROTOCOL 7.6).
 
         False if they were there already: a repeat is harmless. Raises StoreRefused when the store
         takes nothing new: then nothing is there.
@@ -327,14 +332,16 @@ class Store(Protocol):
     async def attend(self, response_id: str, viewer: str) -> int:
         """This viewer is here, until two heartbeats and the long timer have passed.
 
+        Where there is no log yet it is noted for two heartbeats, and counts from when there is.
+
         Returns how many viewers (not counting the creator's and left marks) are present.
         """
 
     async def beat(self, beats: Sequence[tuple[str, str, int]]) -> None:
         """(response id, viewer, highest seq handed to its socket) of viewers still there.
 
-        Prolongs only a presence that exists: a late heartbeat does not revive who left. After a
-        restore, which knows nobody, it makes a presence of whoever did not leave since.
+        Makes a presence of whoever has none, since the store may have lost it; but a late heartbeat
+        does not revive who left.
         """
 
     async def leave(self, response_id: str, viewer: str) -> None:
@@ -345,7 +352,10 @@ class Store(Protocol):
         """
 
     async def abandoned(self, response_ids: Sequence[str]) -> list[bool]:
-        """Whether every presence of a response lies in the past, for those with a policy."""
+        """Whether every presence of a response lies in the past, for those with a policy.
+
+        Of nobody for two heartbeats after a fail-over (PROTOCOL 10.7), nor by renew and claim.
+        """
 
     async def delivered(self, response_id: str) -> int:
         """Highest seq known to have been handed to a socket."""

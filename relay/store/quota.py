@@ -32,7 +32,8 @@ class Reserved(StrEnum):
     TOKENS = "tokens"
     """Refused: the day's tokens are used up, or set aside for those that run."""
     UNKNOWN = "unknown"
-    """The counters are missing: refill them, then ask again."""
+    """The counters are missing, or were made whole in another run of the server, which may have
+    lost what was settled since: refill them, then ask again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +58,17 @@ class Grant(NamedTuple):
     """Tokens settled for that day, where the outcome is GRANTED, RUNNING or TOKENS."""
     running: tuple[str, ...] = ()
     """Response ids that hold reservations, of a refusal; at most 200."""
+    run: str = ""
+    """The server's run, where the outcome is UNKNOWN: records that are read from now on bring all
+    that was settled in earlier ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refill:
     """What the records say of one person and day."""
 
+    run: str
+    """Of the grant for which the records were read (PROTOCOL 11.6)."""
     day: str
     ended: Sequence[tuple[str, int]] = ()
     """Response id and output tokens of what was asked for on that day and is final."""

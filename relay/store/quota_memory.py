@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,13 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from relay.store.memory_server import MemoryServer
+
 
 @dataclass
 class _Day:
-    """Tokens by response, and whether the records have been asked for what is missing."""
+    """Tokens by response, and in which run of the server the records brought what was missing."""
 
     tokens: dict[str, int] = field(default_factory=dict)
-    whole: bool = False
+    whole: str = ""
 
 
 @dataclass
@@ -28,19 +32,27 @@ class _Person:
     days: defaultdict[str, _Day] = field(default_factory=lambda: defaultdict(_Day))
 
 
+People = Mapping[str, _Person]
+
+
 class MemoryQuotas:
     """Implements `Quotas`.
 
     Args:
         call: what each call of the store goes through, with its name: its pauses and faults.
         now_ms: the store's clock.
+        server: names the run that it is in.
     """
 
     def __init__(
-        self, call: Callable[[str], AbstractAsyncContextManager[None]], now_ms: Callable[[], float]
+        self,
+        call: Callable[[str], AbstractAsyncContextManager[None]],
+        now_ms: Callable[[], float],
+        server: MemoryServer,
     ) -> None:
         self._call = call
         self._now_ms = now_ms
+        self._server = server
         self._people: defaultdict[str, _Person] = defaultdict(_Person)
 
     async def reserve(self, user: str, wanted: Reservation) -> Grant:
@@ -54,8 +66,8 @@ class MemoryQuotas:
                 return Grant(Reserved.HELD)
             if rid in day.tokens:
                 return Grant(Reserved.SETTLED)
-            if not day.whole:
-                return Grant(Reserved.UNKNOWN)
+            if day.whole != self._server.run:
+                return Grant(Reserved.UNKNOWN, run=self._server.run)
             used, running = sum(day.tokens.values()), tuple(person.running)
             if wanted.max_running and len(running) >= wanted.max_running:
                 return Grant(Reserved.RUNNING, used, running[:200])
@@ -89,8 +101,12 @@ class MemoryQuotas:
             for rid, until_ms, hold in found.running:
                 if rid not in today.tokens and rid not in before.tokens:
                     person.running[rid] = (until_ms, hold)
-            today.whole = True
+            today.whole = found.run
 
-    def forget(self) -> None:
-        """As a server that was started empty."""
+    def copy(self) -> People:
+        return copy.deepcopy(self._people)
+
+    def become(self, people: People) -> None:
+        """What another server knows, or nothing."""
         self._people.clear()
+        self._people.update(people)

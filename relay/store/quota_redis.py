@@ -7,7 +7,7 @@ are never part of one that writes a log.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from relay.errors import StoreUnavailable
 from relay.store import keys, scripts
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from relay.store.lane import Command, Lane
     from relay.store.room import Room
-    from relay.store.scripts import Script
 
 PATIENCE_S: Final = 1.0
 """As for a PING, whose place a reservation takes: a person waits for it before anything is kept."""
@@ -48,48 +47,48 @@ class RedisQuotas:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 await self._room.check()
-                reply = await asyncio.shield(self._call(scripts.RESERVE, names, args))
+                reply = await asyncio.shield(scripts.call(self._lane, scripts.RESERVE, names, args))
         except TimeoutError as error:
             raise StoreUnavailable("the store does not answer") from error
-        outcome, used, *running = reply
-        return Grant(Reserved(outcome.decode()), used, tuple(rid.decode() for rid in running))
+        outcome, used, *rest = reply
+        told = tuple(text.decode() for text in rest)
+        if outcome == b"unknown":
+            return Grant(Reserved.UNKNOWN, run=told[0])
+        return Grant(Reserved(outcome.decode()), used, told)
 
     async def settle(self, user: str, response_id: str, *, day: str, tokens: int) -> bool:
         names = [keys.running(user), keys.held(user), keys.used(user, day)]
         args: Command = [response_id, tokens, kept_until_ms(day)]
-        return bool(await self._call(scripts.SETTLE, names, args))
+        return bool(await scripts.call(self._lane, scripts.SETTLE, names, args))
 
     async def release(self, user: str, response_ids: Sequence[str]) -> None:
         if response_ids:
             names = [keys.running(user), keys.held(user)]
-            await self._call(scripts.UNRESERVE, names, list(response_ids))
+            await scripts.call(self._lane, scripts.UNRESERVE, names, list(response_ids))
 
     async def refill(self, user: str, found: Refill) -> None:
         parts = [
-            Refill(day=found.day, ended=found.ended[at : at + REFILL_BATCH])
+            Refill(run="", day=found.day, ended=found.ended[at : at + REFILL_BATCH])
             for at in range(0, len(found.ended), REFILL_BATCH)
         ]
         parts += [
-            Refill(day=found.day, running=found.running[at : at + REFILL_BATCH])
+            Refill(run="", day=found.day, running=found.running[at : at + REFILL_BATCH])
             for at in range(0, len(found.running), REFILL_BATCH)
         ]
         for part in parts:
-            await self._refill(user, part, whole=False)
-        await self._refill(user, Refill(day=found.day), whole=True)
+            await self._refill(user, part)
+        await self._refill(user, Refill(run=found.run, day=found.day))
 
-    async def _refill(self, user: str, part: Refill, *, whole: bool) -> None:
+    async def _refill(self, user: str, part: Refill) -> None:
         names = [
             keys.running(user),
             keys.held(user),
             keys.used(user, part.day),
             keys.used(user, day_before(part.day)),
         ]
-        args: list[str | int] = [int(whole), kept_until_ms(part.day), TTL_MS, len(part.ended)]
+        args: list[str | int] = [part.run, kept_until_ms(part.day), TTL_MS, len(part.ended)]
         for ended in part.ended:
             args += ended
         for running in part.running:
             args += running
-        await self._call(scripts.REFILL, names, args)
-
-    async def _call(self, script: Script, names: Sequence[str], args: Command) -> Any:
-        return await scripts.call(self._lane, script, names, args)
+        await scripts.call(self._lane, scripts.REFILL, names, args)

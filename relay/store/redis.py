@@ -22,6 +22,7 @@ from relay.store import keys, scripts
 from relay.store.facts import created_ms, kept_args, timer_ms
 from relay.store.jobs import JobQueue
 from relay.store.lane import Command, Lane
+from relay.store.presence_redis import RedisPresence
 from relay.store.protocol import (
     Appended,
     Batch,
@@ -74,6 +75,9 @@ class RedisStore:
         self._lease_ms = round(config.lease_s * 1000)
         self._grace_ms = round(2 * config.heartbeat_s * 1000)
         self._ttl_ms = round(config.total_s * 1000) + DAY_MS
+        presence = RedisPresence(self._writes, self._reads, self._grace_ms)
+        self.attend, self.beat, self.leave = presence.attend, presence.beat, presence.leave
+        self.abandoned, self.delivered = presence.abandoned, presence.delivered
 
     def __repr__(self) -> str:
         return f"<RedisStore {self._pool!r}>"
@@ -93,7 +97,9 @@ class RedisStore:
     ) -> Any:
         return await scripts.call(lane or self._writes, script, key_names, args)
 
-    async def create(self, request: GenerationRequest, *, upstream_model: str) -> bool:
+    async def create(
+        self, request: GenerationRequest, *, upstream_model: str, again: bool = False
+    ) -> bool:
         rid = request.response_id
         created = Created(response_id=rid, model=request.model, created_at=request.created_at)
         born_ms = created_ms(request)
@@ -112,6 +118,7 @@ class RedisStore:
                 self._ttl_ms,
                 keys.channel(rid),
                 born_ms,
+                "restored" if again else "creator",
             ],
         )
         self._room.taken()
@@ -146,6 +153,7 @@ class RedisStore:
                 at,
                 keys.channel(rid),
                 keys.GROUP,
+                self._grace_ms,
             ],
         )
         return read_claim(job, worker, reply)
@@ -154,7 +162,10 @@ class RedisStore:
         rid = lease.response_id
         reply = await self._call(
             scripts.RENEW,
-            [keys.log(rid), keys.meta(rid), keys.jobs(lease.job.shard), keys.viewers(rid)],
+            [
+                *(keys.log(rid), keys.meta(rid), keys.jobs(lease.job.shard), keys.viewers(rid)),
+                keys.run(lease.job.shard),
+            ],
             [
                 lease.epoch,
                 lease.lease_until_ms,
@@ -163,6 +174,7 @@ class RedisStore:
                 lease.worker,
                 keys.GROUP,
                 self._ttl_ms,
+                self._grace_ms,
             ],
         )
         answer = read_reply(lease, reply)
@@ -319,41 +331,6 @@ class RedisStore:
 
     async def subscribe(self, shards: Sequence[int]) -> Subscription:
         return RedisSubscription(self._pool, shards)
-
-    # -- presence -------------------------------------------------------------------------------
-    async def attend(self, response_id: str, viewer: str) -> int:
-        names = [keys.viewers(response_id), keys.meta(response_id)]
-        # On the lane of reads: a viewer attends and reads its first page in one round trip.
-        args: Command = [viewer, self._grace_ms]
-        return int(await self._call(scripts.ATTEND, names, args, self._reads))
-
-    async def beat(self, beats: Sequence[tuple[str, str, int]]) -> None:
-        calls = [
-            self._call(
-                scripts.BEAT,
-                [keys.viewers(rid), keys.meta(rid)],
-                [viewer, self._grace_ms, seq],
-            )
-            for rid, viewer, seq in beats
-        ]
-        for answer in await asyncio.gather(*calls, return_exceptions=True):
-            if isinstance(answer, BaseException):
-                raise answer
-
-    async def leave(self, response_id: str, viewer: str) -> None:
-        names = [keys.viewers(response_id), keys.meta(response_id)]
-        await self._call(scripts.LEAVE, names, [viewer])
-
-    async def abandoned(self, response_ids: Sequence[str]) -> list[bool]:
-        calls = [
-            self._call(scripts.ABANDONED, [keys.viewers(rid), keys.meta(rid)], [], self._reads)
-            for rid in response_ids
-        ]
-        return [bool(answer) for answer in await asyncio.gather(*calls)]
-
-    async def delivered(self, response_id: str) -> int:
-        reply = await self._reads.send(("HGET", keys.meta(response_id), "delivered"))
-        return int(reply or 0)
 
     async def counted(self, response_id: str) -> int:
         reply = await self._reads.send(("HGET", keys.meta(response_id), "out"))

@@ -9,20 +9,31 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.db import connection
+from django.db import OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from chatapp import quotas, services
 from chatapp.auth import by_key, make_key
 from chatapp.finalize import Records
+from chatapp.middleware.threads import transact
 from chatapp.models import Chat, Plan, Response, User
 from chatapp.quotas import Charge, terms_of
 from chatapp.services import ChatBusy, DayUsedUp, EnoughRunning, NotInPlan, Question, StoreAway
-from relay import StopReason, StoreUnavailable, UsageCount, conclude, quota_day
+from relay import (
+    RecordUnavailable,
+    StopReason,
+    StoreUnavailable,
+    UsageCount,
+    conclude,
+    quota_day,
+)
 from tests.chatapp.conftest import is_problem, make_row, scribe_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chatapp.services.writing import Draft
     from relay import MemoryStore
     from tests.chatapp.conftest import Api, Clock
 
@@ -130,6 +141,52 @@ async def test_a_worker_that_finds_a_final_record_settles_it(
     assert await used(user, plan, store) == 30
 
 
+@pytest.mark.parametrize("written", [True, False])
+async def test_a_post_whose_commit_failed_keeps_its_place(
+    user: User, plan: Plan, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, written: bool
+) -> None:
+    """PROTOCOL 11.4: the row may be there, and its answer running."""
+
+    async def committed(work: Callable[[], Any]) -> Any:
+        if written:
+            await transact(work)
+        else:
+            await sync_to_async(_rolled_back)(work)
+        raise OperationalError("the connection was lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("chatapp.services.writing.transact", committed)
+        with pytest.raises(RecordUnavailable):
+            await services.create_response(user=user, question=question(), idempotency_key="k")
+    assert await Response.objects.acount() == written
+    with pytest.raises(EnoughRunning):
+        await services.create_response(user=user, question=question())
+    again = await services.create_response(user=user, question=question(), idempotency_key="k")
+    await answer(store, again.pk, 3)
+    await services.create_response(user=user, question=question())
+
+
+def _rolled_back(work: Callable[[], Any]) -> None:
+    with transaction.atomic():
+        work()
+        transaction.set_rollback(True)
+
+
+async def test_a_post_that_wrote_nothing_gives_its_place_back(
+    user: User, plan: Plan, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PROTOCOL 11.4: or an outage of a minute would lock people out for half an hour."""
+
+    def away(draft: Draft) -> None:
+        raise OperationalError("no connection")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("chatapp.services.writing.write_or_find", away)
+        with pytest.raises(RecordUnavailable):
+            await services.create_response(user=user, question=question())
+    await services.create_response(user=user, question=question())
+
+
 async def used(user: User, plan: Plan, store: MemoryStore) -> int:
     """As the next refusal tells it."""
     await sync_to_async(make_row)(user)  # other rows change nothing
@@ -194,7 +251,7 @@ async def test_a_repeat_of_an_ended_answer_takes_no_place(
 ) -> None:
     first = await services.create_response(user=user, question=question(), idempotency_key="k")
     await answer(store, first.pk, 1)
-    store.quotas.forget()
+    store.lose_everything()
     again = await services.create_response(user=user, question=question(), idempotency_key="k")
     assert again.pk == first.pk
     await services.create_response(user=user, question=question())
@@ -207,7 +264,7 @@ async def test_a_key_that_is_free_again_holds_one_place_under_its_new_id(
     await answer(store, first.pk, 1)
     long_ago = timezone.now() - timedelta(hours=25)
     await Response.objects.filter(pk=first.pk).aupdate(created_at=long_ago)
-    store.quotas.forget()
+    store.lose_everything()
     second = await services.create_response(user=user, question=question(), idempotency_key="k")
     with pytest.raises(EnoughRunning) as refused:
         await services.create_response(user=user, question=question())

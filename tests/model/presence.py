@@ -21,30 +21,60 @@ class Presence:
         patience = self._world.patience
         return self._world.now + 2 * HEARTBEAT + (patience.cancel_after if patience else 0)
 
-    def of_creator(self) -> dict[str, int]:
+    def _of_creator(self) -> dict[str, int]:
         """Whoever asked counts as a viewer that was just lost."""
-        return {"creator": self._until()}
+        return {"creator": self._until()} if self._world.rules.creator_counts else {}
 
     def of_lost(self) -> dict[str, int]:
         """A store that forgot who is here gives them time; unlike `creator` no attach ends it."""
         return {"restored": self._until()} if self._world.rules.restored_presence else {}
 
+    # -- before there is a log: noted for two heartbeats, with timers of 0 ------------------------
+    @property
+    def _early(self) -> bool:
+        return self._store.kept.state is None
+
+    def _noted(self) -> dict[str, int]:
+        """One key with one life: it is gone when nothing was noted for two heartbeats."""
+        viewers = self._store.kept.viewers
+        life = [until + (2 * HEARTBEAT if _left(name) else 0) for name, until in viewers.items()]
+        return dict(viewers) if max(life, default=0) >= self._world.now else {}
+
+    def at_create(self, *, again: bool) -> dict[str, int]:
+        """Who waited for the log, with the timers that they have now, and who asked."""
+        viewers = self._timed(self._noted()) if self._early else {}
+        return {**viewers, **(self.of_lost() if again else self._of_creator())}
+
+    def at_restore(self) -> dict[str, int]:
+        viewers = self._timed(self._noted()) if self._early else self._store.kept.viewers
+        return {**viewers, **self.of_lost()}
+
+    def _timed(self, noted: dict[str, int]) -> dict[str, int]:
+        if (patience := self._world.patience) is None:
+            return noted
+        long, short = patience.cancel_after, patience.leave_after
+        return {name: until + (short if _left(name) else long) for name, until in noted.items()}
+
+    # -- scripts ----------------------------------------------------------------------------------
     def attend(self, viewer: str) -> None:
-        if self._store.kept.state is None:
-            return
-        viewers = {**self._store.kept.viewers, viewer: self._until()}
-        viewers.pop("creator", None)
-        self._store.put(viewers=viewers)
+        self._note(viewer)
 
     def heartbeat(self, viewer: str) -> None:
         rules, viewers = self._world.rules, self._store.kept.viewers
-        if self._store.kept.state is None:
-            return
         if viewer not in viewers:
             left = f"left:{viewer}" in viewers
             if (left and rules.late_heartbeat) or (not left and not rules.lost_presence):
                 return
-        self._store.put(viewers={**viewers, viewer: self._until()})
+        self._note(viewer)
+
+    def _note(self, viewer: str) -> None:
+        if not self._early:
+            viewers = {**self._store.kept.viewers, viewer: self._until()}
+            viewers.pop("creator", None)
+            self._store.put(viewers=viewers)
+        elif self._world.rules.early_presence:
+            until = self._world.now + 2 * HEARTBEAT
+            self._store.put(viewers={**self._noted(), viewer: until})
 
     def leave(self, viewer: str) -> None:
         if viewer not in self._store.kept.viewers or self._world.patience is None:
@@ -52,7 +82,8 @@ class Presence:
         viewers = dict(self._store.kept.viewers)
         del viewers[viewer]
         if self._world.rules.left_mark:
-            viewers[f"left:{viewer}"] = self._world.now + self._world.patience.leave_after
+            after = 0 if self._early else self._world.patience.leave_after
+            viewers[f"left:{viewer}"] = self._world.now + after
         self._store.put(viewers=viewers)
 
     def disconnect(self, viewer: str) -> None:
@@ -74,3 +105,7 @@ class Presence:
         if not world.attendance.may_be_judged():
             world.broken.note(Law.TOO_SOON)
         return True
+
+
+def _left(member: str) -> bool:
+    return member.startswith("left:")

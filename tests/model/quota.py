@@ -84,6 +84,8 @@ class Quota:
     def refill(self, rows: Mapping[str, int], *, running: bool, run: int) -> None:
         """Make the counters whole from what the records said in this run of the server."""
         kept, rules = self._store.kept, self._world.rules
+        if not rules.refill_names_run:
+            run = self._store.losses
         if running and not (RESPONSE in kept.used and rules.settled_stays):
             self._reserved({**kept.reserved, RESPONSE: self._world.now + RESERVED_FOR})
         if not rules.refill_marks:

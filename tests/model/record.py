@@ -78,20 +78,22 @@ class Record:
 
     def _finalize_from_log(self) -> None:
         kept = self._world.store.kept
-        if kept.ended and self.finalize(kept.ended, text_of(kept.log)):
-            self._unsettled = not self.settle()
+        if kept.ended:
+            self._make_final(Final(kept.ended, text_of(kept.log)))
+
+    def _make_final(self, final: Final) -> None:
+        self._unsettled = not (self.finalize(*final) and self.settle())
 
     # -- the sweep --------------------------------------------------------------------------------
     def sweep(self) -> None:
         """What every process does every few seconds for rows that are not final."""
         world, kept = self._world, self._world.store.kept
         self._refill_quota()
-        if self._unsettled:
+        if self._unsettled and world.rules.settled_later:
             self._unsettled = not self.settle()
         if self._folded is not None:
             folded, self._folded = self._folded, None
-            if self.finalize(*folded):
-                self._unsettled = not self.settle()
+            self._make_final(folded)
         if kept.state is not None:
             self._missing_since = None
         if not self.rows or self.final is not None:
@@ -115,11 +117,10 @@ class Record:
         late = world.now - self._missing_since > LOG_LATE
         if self.seen_running and late:
             world.note_double_fault()
-            if self.finalize("interrupted", ()):
-                self._unsettled = not self.settle()
+            self._make_final(Final("interrupted", ()))
         elif not self.seen_running and (late or not world.store.losses):
             world.note_double_fault()
-            world.store.create()
+            world.store.create(again=True)
 
     def _judge_queued(self) -> None:
         world = self._world

@@ -109,14 +109,12 @@ class Store:
         return True
 
     # -- the log ----------------------------------------------------------------------------------
-    def create(self) -> None:
-        """PROTOCOL 1"""
+    def create(self, *, again: bool = False) -> None:
+        """PROTOCOL 1, 7.2; `again`: by a sweep that found no log."""
         if self.kept.state is not None and self._world.rules.create_once:
             return
         log = (Entry(0, "created"),)
-        viewers = self.presence.of_creator() if self._world.rules.creator_counts else {}
-        if self.losses:
-            viewers |= self.presence.of_lost()
+        viewers = self.presence.at_create(again=again and self._world.rules.early_presence)
         self.put(
             **{"state": State.QUEUED, "epoch": 0, "lease_until": 0, "stop": False},
             **{"content": False, "log": log, "viewers": viewers, "jobs": self._one_more_job()},
@@ -167,7 +165,7 @@ class Store:
             return Reply(Wrote.FENCED)
         if kept.state is None or kept.epoch < run.epoch:
             return self._restore(run) if world.rules.restore else self._refuse()
-        if kept.epoch != run.epoch:
+        if kept.epoch > run.epoch and world.rules.fence:
             return Reply(Wrote.FENCED)
         tail = len(kept.log)
         if kept.state is State.ENDED:
@@ -188,7 +186,7 @@ class Store:
         kept = self.kept
         self._let_in(run)
         jobs = [job for job in kept.jobs if job.number != run.job]
-        viewers = {**kept.viewers, **self.presence.of_lost()}
+        viewers = self.presence.at_restore()
         job = Job(run.job, run.worker, self._world.now)
         self._written(
             run,
@@ -228,7 +226,7 @@ class Store:
             return Reply(Wrote.FENCED)
         if kept.state is None or kept.epoch < run.epoch:
             return Reply(Wrote.LOST) if world.rules.restore else self._refuse()
-        if kept.epoch != run.epoch:
+        if kept.epoch > run.epoch and world.rules.fence:
             return Reply(Wrote.FENCED)
         run.lease = world.now + LEASE
         jobs = self._touched(run.job, run.worker, world.now)

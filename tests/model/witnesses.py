@@ -1,6 +1,6 @@
 """For each rule a schedule that needs it, and the law that it breaks without it.
 
-After a change of the model: `python -m tests.model --seeds 50000` finds new ones.
+After a change of the model: `python -m tests.model --seeds 100000` finds new ones.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ WITNESSES: Final = {
     "create_once": (21, Law.WRONG_TEXT),
     "ordered_epochs": (634, Law.UNTOLD),
     "busy": (2, Law.DEPOSED),
+    "fence": (5943, Law.TWO_ENDS),
     "deadline": (396, Law.LOG_AND_RECORD),
     "no_second_run": (1, Law.RUN_AGAIN),
     "compare": (6, Law.WORDS),
@@ -30,12 +31,13 @@ WITNESSES: Final = {
     "judged_by_renew": (87, Law.FOR_NOBODY),
     "judged_by_claim": (611, Law.FOR_NOBODY),
     "judged_by_sweep": (910, Law.QUEUED_FOR_NOBODY),
+    "early_presence": (90943, Law.TOO_SOON),
     "record_wins": (27, Law.TWO_ENDS),
     "header_wins": (44604, Law.WRONG_TEXT),
     "one_record": (14437, Law.RECORD_CHANGED),
     "ack_closed": (536, Law.LOG_OPEN),
     "restore": (3881, Law.WRONG_TEXT),
-    "restored_presence": (205, Law.TOO_SOON),
+    "restored_presence": (143, Law.TOO_SOON),
     "grace": (638, Law.DEPOSED),
     "presence_grace": (3565, Law.TOO_SOON),
     "one_id": (0, Law.TWO_RESPONSES),
@@ -48,5 +50,7 @@ WITNESSES: Final = {
     "unknown_holds": (1, Law.UNRESERVED),
     "refill": (0, Law.MISCOUNTED),
     "refill_after_loss": (825, Law.MISCOUNTED),
+    "refill_names_run": (4317, Law.MISCOUNTED),
+    "settled_later": (65074, Law.MISCOUNTED),
     "refill_marks": (27, Law.MISCOUNTED),
 }

@@ -38,4 +38,7 @@ async def promote(store: Store, url: str, replica: Any) -> None:
             pipeline.restore(name, max(0, ttl_ms), value)
         # A server cannot be given another name; that it had one before is the same to the scripts.
         pipeline.hset(keys.run(0), "id", "another")
+        for name in replica:
+            if b":used:" in name:
+                pipeline.hset(name, "whole", "another")
         await pipeline.execute()

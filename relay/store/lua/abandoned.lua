@@ -1,8 +1,5 @@
--- Does every presence lie in the past, under a policy that minds? PROTOCOL 7
--- KEYS 1 viewers  2 meta     reply 1 or 0
-local ca = redis.call('HGET', KEYS[2], 'ca')
-if not ca or tonumber(ca) < 0 then return 0 end
+-- PROTOCOL 7
+-- KEYS 1 viewers  2 meta  3 run     ARGV 1 two heartbeats in ms     reply 1 or 0
+local m = redis.call('HMGET', KEYS[2], 'ca', 'created')
 local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local last = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')
-return (not last[2] or tonumber(last[2]) < now) and 1 or 0
+return abandoned(KEYS[1], m[1], m[2], KEYS[3], t[1] * 1000 + math.floor(t[2] / 1000), ARGV[1])

@@ -1,6 +1,7 @@
 -- Raise the epoch and take the lease, or say why not. PROTOCOL 2, 6, 7, 10
 -- KEYS 1 log  2 meta  3 jobs  4 viewers  5 run
 -- ARGV 1 entry id  2 worker  3 lease ms  4 max attempts  5 at (RFC 3339)  6 channel  7 group
+--      8 two heartbeats in ms
 -- reply {how, epoch, lease_until, seq, attempt, has_content, stop, abandoned, expired, output tokens counted,
 --        and with 'run' the log as epoch, event, epoch, event …}
 local m = redis.call('HMGET', KEYS[2], 'state', 'epoch', 'lease_until', 'seq', 'content', 'attempt', 'stop', 'um',
@@ -20,11 +21,10 @@ if left > 0 then
 end
 local epoch = math.max(m[2] + 1, now)
 local lease_until = now + ARGV[3]
-local last = redis.call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')
-local abandoned = (tonumber(m[10]) >= 0 and (not last[2] or tonumber(last[2]) < now)) and 1 or 0
+local alone = abandoned(KEYS[4], m[10], m[12], KEYS[5], now, ARGV[8])
 local expired = now > tonumber(m[9]) and 1 or 0
 local how, log = 'take_over', {}
-if m[5] == '0' and stop == '' and abandoned == 0 and expired == 0 and attempt < tonumber(ARGV[4]) then
+if m[5] == '0' and stop == '' and alone == 0 and expired == 0 and attempt < tonumber(ARGV[4]) then
   how, out = 'run', 0
   attempt = attempt + 1
   seq = seq + 1
@@ -40,4 +40,4 @@ if m[5] == '0' and stop == '' and abandoned == 0 and expired == 0 and attempt < 
 else
   redis.call('HSET', KEYS[2], 'state', 'in_progress', 'epoch', epoch, 'lease_until', lease_until)
 end
-return {how, epoch, lease_until, seq, attempt, tonumber(m[5]), stop, abandoned, expired, out, log}
+return {how, epoch, lease_until, seq, attempt, tonumber(m[5]), stop, alone, expired, out, log}

@@ -1,10 +1,10 @@
 -- A viewer, or every viewer of one login, went on purpose. PROTOCOL 7
--- KEYS 1 viewers  2 meta     ARGV 1 viewer, or a prefix that ends in '/'
+-- KEYS 1 viewers  2 meta     ARGV 1 viewer, or a prefix that ends in '/'  2 grace ms
 -- reply how many left
 local m = redis.call('HMGET', KEYS[2], 'la', 'ca')
-if not m[1] then return 0 end
+local la = 0
 -- A policy that names no short timer treats a leave like a loss.
-local la = math.max(0, tonumber(m[1]) >= 0 and m[1] or m[2])
+if m[1] then la = math.max(0, tonumber(m[1]) >= 0 and m[1] or m[2]) end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local prefix = string.sub(ARGV[1], -1) == '/'
@@ -16,4 +16,5 @@ for _, member in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
     left = left + 1
   end
 end
+if left > 0 and not m[1] then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
 return left

@@ -1,5 +1,5 @@
 -- KEYS 1 running  2 held  3 used  4 used the day before
--- ARGV 1 whole (1: nothing is left to bring)  2 when `used` ends (ms)  3 TTL of 1 and 2 (ms)  4 how many ended  5… id and tokens of each,
+-- ARGV 1 the server's run in which the records were read, or '' (more is to be brought)  2 when `used` ends (ms)  3 TTL of 1 and 2 (ms)  4 how many ended  5… id and tokens of each,
 --      then id, until (ms) and tokens to hold of each that runs
 -- Adds only what is missing, so it commutes with every settle, whichever comes first.
 local at = 5
@@ -22,6 +22,6 @@ while ARGV[at] do
   end
   at = at + 3
 end
-if ARGV[1] == '1' then redis.call('HSET', KEYS[3], 'whole', 1) end
+if ARGV[1] ~= '' then redis.call('HSET', KEYS[3], 'whole', ARGV[1]) end
 redis.call('PEXPIREAT', KEYS[3], ARGV[2])
 return 1

@@ -1,6 +1,6 @@
 -- KEYS 1 running  2 held  3 used
 -- ARGV 1 response id  2 until (ms)  3 tokens to hold  4 max running  5 max tokens  6 TTL of 1 and 2 (ms); a limit of 0 is none
--- reply {outcome, used tokens, running responses…}. Safe to repeat: what is reserved or settled is not counted again.
+-- reply {outcome, used tokens, running responses…}, or {'unknown', 0, the server's run}. Safe to repeat: what is reserved or settled is not counted again.
 local rid = ARGV[1]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -11,7 +11,9 @@ for _, other in ipairs(lapsed) do
 end
 if redis.call('ZSCORE', KEYS[1], rid) then return {'held', 0} end
 if redis.call('HEXISTS', KEYS[3], rid) == 1 then return {'settled', 0} end
-if redis.call('HEXISTS', KEYS[3], 'whole') == 0 then return {'unknown', 0} end
+-- What an earlier server confirmed may be lost: only the records know.
+local run = run_id()
+if redis.call('HGET', KEYS[3], 'whole') ~= run then return {'unknown', 0, run} end
 local used = tonumber(redis.call('HGET', KEYS[3], 'total') or 0)
 local max_running, max_tokens = tonumber(ARGV[4]), tonumber(ARGV[5])
 if max_running > 0 and redis.call('ZCARD', KEYS[1]) >= max_running then

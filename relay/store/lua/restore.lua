@@ -16,6 +16,7 @@ if m[1] and known == epoch then
   redis.call('HSET', KEYS[2], 'lease_until', lease_until)
   return {'ok', tonumber(m[3]), lease_until, m[4] or '', ARGV[5]}
 end
+if not m[1] then count_early(KEYS[4], ARGV[14], ARGV[15]) end
 redis.call('DEL', KEYS[1], KEYS[2])
 local seq, te = 0, 0
 for writer, count in string.gmatch(ARGV[22], '(%d+) (%d+)') do
@@ -31,8 +32,8 @@ redis.call('HSET', KEYS[2], 'state', ARGV[16] == '1' and 'ended' or 'in_progress
   'created', ARGV[12], 'deadline', ARGV[13], 'ca', ARGV[14], 'la', ARGV[15], 'out', ARGV[21],
   'delivered', m[5] or 0)
 if stop ~= '' then redis.call('HSET', KEYS[2], 'stop', stop) end
-if redis.call('EXISTS', KEYS[4]) == 0 then
-  -- Nobody knows who was here: counts as the creator does, and lets heartbeats make themselves known.
+if not m[1] or redis.call('EXISTS', KEYS[4]) == 0 then
+  -- Nobody knows who was here: counts as the creator does, and is not ended by the first who comes.
   redis.call('ZADD', KEYS[4], now + ARGV[10] + math.max(0, ARGV[14]), 'restored')
 end
 local id = ARGV[5]

@@ -7,19 +7,33 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import OperationalError
 from django.utils import timezone
 
 from chatapp import services
 from chatapp.finalize import Records
+from chatapp.middleware.threads import transact
 from chatapp.models import AuditEvent, Response, User
 from chatapp.services import Sweep
 from chatapp.services.diagnosis import Repair
 from chatapp.services.settling import submit
-from relay import Disconnect, StopReason, StoreUnavailable, UsageCount, conclude
+from relay import (
+    Disconnect,
+    RecordUnavailable,
+    Reservation,
+    Reserved,
+    StopReason,
+    StoreUnavailable,
+    UsageCount,
+    conclude,
+    quota_day,
+)
 from relay.store import Batch
 from tests.chatapp.conftest import Clock, make_row, scribe_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from relay import MemoryStore
 
 make_row_async = sync_to_async(make_row)
@@ -156,6 +170,56 @@ async def test_an_answer_whose_log_is_lost_is_interrupted(
     assert (await services.snapshot(row)).ended
     await row.arefresh_from_db()
     assert (row.usage_source, row.output_tokens) == ("counted", 0)  # of what is left of it
+
+
+@pytest.mark.parametrize("lost", ["request", "reply", "commit"])
+async def test_what_a_canceller_could_not_settle_is_settled_by_its_next_sweep(
+    user: User,
+    row: Response,
+    store: MemoryStore,
+    monkeypatch: pytest.MonkeyPatch,
+    lost: str,
+) -> None:
+    """PROTOCOL 11.7"""
+    await submit(row)
+    sweep = Sweep()
+    await sweep()
+    if lost == "commit":
+        monkeypatch.setattr("chatapp.finalize.transact", _commit_unheard)
+    else:
+        store.faults.fail("settle", happened=lost == "reply")
+    with pytest.raises((StoreUnavailable, RecordUnavailable)):
+        await services.cancel(response=row, by=user, reason=StopReason.USER)
+    assert await state(row) == ("cancelled", "user")
+    assert await settled(store, row) is (lost == "reply")
+    store.faults.fail("settle")
+    with pytest.raises(StoreUnavailable):
+        await sweep()
+    await sweep()
+    assert await settled(store, row)
+
+
+async def _commit_unheard(work: Callable[[], Any]) -> Any:
+    await transact(work)
+    raise OperationalError("the connection was lost")
+
+
+async def settled(store: MemoryStore, row: Response) -> bool:
+    day = quota_day(row.created_at)
+    wanted = Reservation(response_id=row.pk, day=day, until_ms=0, max_tokens=1)
+    return (await store.quotas.reserve(str(row.user_id), wanted)).outcome is Reserved.SETTLED
+
+
+async def test_a_log_that_is_made_again_waits_for_who_may_be_there(
+    user: User, store: MemoryStore, clock: Clock
+) -> None:
+    """PROTOCOL 7.6"""
+    row = await make_row_async(user, patience=Disconnect(cancel_after_s=60, leave_after_s=1))
+    await Sweep()()
+    await store.attend(row.pk, "a/b")
+    await store.leave(row.pk, "a/b")
+    clock.advance(10)
+    assert await store.abandoned([row.pk]) == [False]
 
 
 async def test_what_viewers_received_after_the_end_is_noted(

@@ -11,6 +11,21 @@ import pytest
 
 from relay.request import Disconnect
 from relay.store.protocol import Claimed
+from tests.relay.store.absence import (
+    BOTH_FAR,
+    BOTH_SOON,
+    CANCEL,
+    CONTINUE,
+    FAR,
+    HEARTBEAT_S,
+    LONG_IS_SOON,
+    NOBODY,
+    SHORT_IS_SOON,
+    SOON,
+    abandoned,
+    becomes_abandoned,
+    stays_attended,
+)
 from tests.relay.store.words import leased, text
 
 if TYPE_CHECKING:
@@ -18,35 +33,10 @@ if TYPE_CHECKING:
     from tests.relay.store.conftest import OpenGround
     from tests.relay.store.ground import Ground
 
-SOON, FAR = 0.1, 1000.0
-HEARTBEAT_S = 0.01
-NOBODY = "resp_0_" + "0" * 32
-LONG_IS_SOON = Disconnect(cancel_after_s=SOON, leave_after_s=FAR)
-SHORT_IS_SOON = Disconnect(cancel_after_s=FAR, leave_after_s=SOON)
-BOTH_SOON = Disconnect(cancel_after_s=SOON, leave_after_s=SOON)
-BOTH_FAR = Disconnect(cancel_after_s=FAR, leave_after_s=FAR)
-CANCEL = Disconnect(cancel_after_s=0, leave_after_s=0)
-CONTINUE = Disconnect()
-
 
 @pytest.fixture
 async def ground(new_ground: OpenGround) -> Ground:
     return await new_ground(heartbeat_s=HEARTBEAT_S)
-
-
-async def abandoned(ground: Ground, response_id: str) -> bool:
-    (answer,) = await ground.store.abandoned([response_id])
-    return answer
-
-
-async def becomes_abandoned(ground: Ground, response_id: str) -> None:
-    await ground.until(lambda: abandoned(ground, response_id), "the response to be abandoned")
-
-
-async def stays_attended(ground: Ground, response_id: str) -> None:
-    """All that is SOON has passed, and it is still attended."""
-    await ground.pass_s(SOON + 3 * HEARTBEAT_S)
-    assert not await abandoned(ground, response_id)
 
 
 @pytest.mark.parametrize(
@@ -182,11 +172,43 @@ async def test_heartbeats_keep_a_viewer_present(ground: Ground, store: Store) ->
 
 
 async def test_a_late_heartbeat_does_not_revive_who_left(ground: Ground, store: Store) -> None:
-    """PROTOCOL 7: nor somebody who never came."""
+    """PROTOCOL 7.2: nor does the last word of a socket that is gone, which names nobody."""
     rid = await ground.create(SHORT_IS_SOON)
     await store.attend(rid, "u1/a")
     await store.leave(rid, "u1/a")
-    await store.beat([(rid, "u1/a", 1), (rid, "u1/stranger", 1)])
+    await store.beat([(rid, "u1/a", 1), (rid, "", 1)])
+    await becomes_abandoned(ground, rid)
+
+
+async def test_who_comes_back_after_a_leave_is_kept_present_by_heartbeats(
+    ground: Ground, store: Store
+) -> None:
+    """PROTOCOL 7.2: a page that is restored from a browser's cache has its old viewer id."""
+    rid = await ground.create(LONG_IS_SOON)
+    for call in (store.attend, store.leave, store.attend):
+        await call(rid, "u1/a")
+    await ground.pass_s(SOON / 2)
+    await store.beat([(rid, "u1/a", 1)])
+    await ground.pass_s(SOON / 2 + 2 * HEARTBEAT_S)
+    await store.attend(rid, "u1/b")
+    await store.leave(rid, "u1/b")
+    await store.beat([(rid, "u1/a", 1)])
+    assert await store.attend(rid, "u1/c") == 2
+
+
+async def test_a_heartbeat_brings_back_a_presence_that_the_store_lost(
+    ground: Ground, store: Store
+) -> None:
+    """PROTOCOL 7.2: the log was not lost, so no writer restores anything."""
+    rid = await ground.create(SHORT_IS_SOON)
+    await store.attend(rid, "u1/other")
+    before = await ground.replica()
+    await store.attend(rid, "u1/here")
+    await ground.promote(before)
+    await store.beat([(rid, "u1/here", 1)])
+    await store.leave(rid, "u1/other")
+    await stays_attended(ground, rid)
+    await store.leave(rid, "u1/here")
     await becomes_abandoned(ground, rid)
 
 
@@ -275,8 +297,8 @@ async def test_delivered_is_the_highest_number_handed_to_a_socket(
 
 
 async def test_presence_makes_no_log(ground: Ground, store: Store) -> None:
-    """PROTOCOL 7: viewers of what is gone leave nothing behind."""
-    assert await store.attend(NOBODY, "u1/a") == 0
+    """PROTOCOL 7: viewers of what is gone leave nothing behind that stays."""
+    assert await store.attend(NOBODY, "u1/a") == 1
     await store.beat([(NOBODY, "u1/a", 5)])
     await store.beat([])
     await store.leave(NOBODY, "u1/a")
@@ -284,7 +306,7 @@ async def test_presence_makes_no_log(ground: Ground, store: Store) -> None:
     assert await store.delivered(NOBODY) == 0
     assert not await abandoned(ground, NOBODY)
     assert await store.tails([NOBODY]) == [None]
-    request = await ground.request(NOBODY, LONG_IS_SOON)
+    request = await ground.request(NOBODY, BOTH_SOON)
     assert await store.create(request, upstream_model="small")
     await becomes_abandoned(ground, NOBODY)
 

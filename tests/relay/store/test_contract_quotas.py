@@ -51,8 +51,15 @@ class Person:
     async def settle(self, response_id: str, tokens: int) -> bool:
         return await self.quotas.settle(ANN, response_id, day=self.day, tokens=tokens)
 
-    async def refill(self, **found: Any) -> None:
-        await self.quotas.refill(ANN, Refill(day=self.day, **found))
+    async def refill(self, run: str | None = None, **found: Any) -> None:
+        """From records that were read in this run of the server, or in the present one."""
+        if run is None:
+            run = await self.run()
+        await self.quotas.refill(ANN, Refill(run=run, day=self.day, **found))
+
+    async def run(self) -> str:
+        """What the server calls its run, asked by somebody whose counters are missing."""
+        return (await self.quotas.reserve("nobody", self.wanted(rid()))).run
 
     async def used(self) -> int:
         """Asked by a reservation that is given back."""
@@ -141,7 +148,7 @@ async def test_a_new_day_has_all_its_tokens(ground: Ground) -> None:
 async def test_people_do_not_share_counters(ground: Ground) -> None:
     ann = await person(ground, running=1)
     await ann.reserve(rid())
-    await ann.quotas.refill("2", Refill(day=ann.day))
+    await ann.quotas.refill("2", Refill(run=await ann.run(), day=ann.day))
     grant = await ann.quotas.reserve("2", ann.wanted(rid()))
     assert grant.outcome is Reserved.GRANTED
 
@@ -188,7 +195,7 @@ async def test_settling_and_refilling_may_come_in_any_order(
         assert await ann.reserve(one) is Reserved.SETTLED
         ann.limits["max_running"] = 1
         assert await ann.reserve(rid()) is Reserved.GRANTED, "no place is left taken"
-        await _forget(ground, ann)
+        await ground.lose_everything()
 
 
 async def test_what_was_asked_for_yesterday_and_has_ended_is_not_running(ground: Ground) -> None:
@@ -244,10 +251,26 @@ async def test_a_store_that_is_away_grants_nothing(ground: Ground) -> None:
         await ann.reserve(rid())
 
 
-async def _forget(ground: Ground, ann: Person) -> None:
-    """As if the store had been started empty."""
-    if ground.client is not None:
-        await ground.client.flushall()
-    else:
-        assert isinstance(ground.store, MemoryStore)
-        ground.store.quotas.forget()
+async def test_counters_of_another_run_of_the_server_count_as_missing(ground: Ground) -> None:
+    """PROTOCOL 11.6: a settle that was confirmed, and lost with the server's tail."""
+    ann = await person(ground, tokens=100)
+    one, two = rid(), rid()
+    await ann.settle(one, 10)
+    before = await ground.replica()
+    await ann.settle(two, 20)
+    await ground.promote(before)
+    assert await ann.reserve(one) is Reserved.SETTLED
+    assert await ann.reserve(rid()) is Reserved.UNKNOWN
+    await ann.refill(ended=[(one, 10), (two, 20)])
+    assert await ann.used() == 30
+
+
+async def test_a_refill_is_of_the_run_in_which_its_records_were_read(ground: Ground) -> None:
+    """PROTOCOL 11.6: since then the server may have lost what they did not say yet."""
+    ann = await person(ground, tokens=100, whole=False)
+    await ann.refill(run="an earlier one")
+    assert await ann.reserve(rid()) is Reserved.UNKNOWN
+    unknown = await ann.grant(rid())
+    assert unknown.run not in ("", "an earlier one")
+    await ann.refill(run=unknown.run)
+    assert await ann.reserve(rid()) is Reserved.GRANTED
