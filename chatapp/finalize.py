@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from uuid import UUID
 
 from django.db import InterfaceError, OperationalError, connection
 from django.db.models import Exists, OuterRef
@@ -79,11 +78,11 @@ class Records:
     """relay's `Records`, kept in Django's database.
 
     Args:
-        go_on: told the chat in which an answer has ended while messages wait. A message that it
-            does not begin is begun by the sweep.
+        go_on: told whose answer has ended while messages of theirs wait, for its chat or for its
+            place. A message that it does not begin is begun by the sweep.
     """
 
-    def __init__(self, go_on: Callable[[UUID], Awaitable[None]] | None = None) -> None:
+    def __init__(self, go_on: Callable[[int], Awaitable[None]] | None = None) -> None:
         self._go_on = go_on
 
     async def load(self, response_id: str) -> Record:
@@ -109,8 +108,8 @@ class Records:
         if written is None:
             return
         await quotas.settle(written.charge)
-        if written.waited_for is not None and self._go_on is not None:
-            await self._go_on(written.waited_for)
+        if written.waited_for and self._go_on is not None:
+            await self._go_on(written.charge.user_id)
 
 
 @on_database_thread
@@ -134,8 +133,8 @@ def _charge(row: Response) -> Charge:
 class Written(NamedTuple):
     charge: Charge
     """To be settled, if an earlier call did not."""
-    waited_for: UUID | None = None
-    """The chat in which messages wait for this end."""
+    waited_for: bool = False
+    """Its person has messages that wait."""
 
 
 def write(outcome: Outcome) -> Written | None:
@@ -162,7 +161,7 @@ def write(outcome: Outcome) -> Written | None:
         worker=outcome.worker,
     )
     charge = Charge(running.user_id, rid, running.created_at, columns["output_tokens"] or 0)
-    return Written(charge, UUID(str(chat_id)) if running.waited_for else None)
+    return Written(charge, running.waited_for)
 
 
 class _Running(NamedTuple):
@@ -225,7 +224,7 @@ def _decimal(value: Any) -> Decimal | None:
 @cache
 def _running_statement(vendor: str) -> tuple[str, tuple[Any, ...]]:
     rows = Response.objects.running().select_for_update(of=("self",)).filter(pk=_ANY_ID)
-    waiting = Response.objects.waiting().filter(chat=OuterRef("chat"))
+    waiting = Response.objects.waiting().filter(user=OuterRef("user"))
     return rows.annotate(waited_for=Exists(waiting)).values_list(*_WANTED).query.sql_with_params()
 
 

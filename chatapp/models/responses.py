@@ -161,6 +161,11 @@ class Response(models.Model):
                 condition=Q(waits=True, status=str(Status.QUEUED)),
                 name="response_waiting",
             ),
+            # By `waits` alone: SQLite uses it only where the statement says the very same, and the
+            # status is a parameter there.
+            models.Index(
+                fields=("user",), condition=Q(waits=True), name="response_waiting_of_user"
+            ),
         )
 
     def __str__(self) -> str:

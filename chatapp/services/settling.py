@@ -92,24 +92,41 @@ async def free_places(response_ids: Sequence[str]) -> bool:
     return bool(charges)
 
 
-async def start_next(chat_id: UUID) -> None:
+async def go_on(user_id: int) -> None:
+    """Begin what waits in a person's chats: an end frees its chat, and a place for any other."""
+    try:
+        chats = await on_database_thread(writing.waiting_chats)(user_id)
+    except RecordUnavailable as exc:
+        logger.warning("what waits of user %s is left to the sweep: %s", user_id, exc)
+        return
+    for chat_id in chats:
+        if not await start_next(chat_id):
+            return
+
+
+async def start_next(chat_id: UUID) -> bool:
     """Begin what waits first in a chat, if nothing runs there and its person has a place.
 
+    False if there is no place, or a part of the server is away: then no other chat has more luck.
     Safe to repeat, by anybody: after an end, after an arrival, by the sweep. What is not begun now,
     because a part of the server is away or the plan leaves no room, the sweep tries again.
     """
     try:
         with database_errors():
             row = await on_database_thread(writing.next_in)(chat_id)
-            if row is not None and await _place(row):
+            if row is not None:
+                if not await _place(row):
+                    return False
                 await context.ready_to_count(catalog.models().get(row.model))
                 begun = await transact(partial(writing.begin, row.pk))
                 if begun is not None:
                     await submit_or_leave_to_sweep(begun)
-                    return
+                    return True
                 await quotas.release(row.user, [row.pk])
     except (StoreUnavailable, RecordUnavailable) as exc:
         logger.warning("what waits in chat %s is left to the sweep: %s", chat_id, exc)
+        return False
+    return True
 
 
 async def _place(row: Response) -> bool:
@@ -154,7 +171,7 @@ async def settle_left() -> None:
 
 def records() -> Records:
     """Records whose ends let waiting messages begin."""
-    return Records(go_on=start_next)
+    return Records(go_on=go_on)
 
 
 async def end_waiting(response: Response, reason: str) -> None:

@@ -287,6 +287,15 @@ def _grow(draft: Draft, chat: Chat, spot: _Spot, response: Response) -> Written:
     return Written(response, question=question or question_of(answer), answer=answer)
 
 
+def waiting_chats(user_id: int) -> list[UUID]:
+    """Those of a person in which something waits and nothing runs, the longest wait first."""
+    with database_errors():
+        waiting = Response.objects.waiting().filter(user_id=user_id, stop_requested_at=None)
+        busy = Response.objects.begun().filter(user_id=user_id, chat__isnull=False)
+        free = waiting.exclude(chat__in=busy.values("chat"))
+        return list(dict.fromkeys(free.order_by("created_at").values_list("chat_id", flat=True)))
+
+
 def next_in(chat_id: UUID) -> Response | None:
     """What waits first in a chat in which nothing runs, with its person and their plan."""
     if Response.objects.begun().filter(chat_id=chat_id).exists():

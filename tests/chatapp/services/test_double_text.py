@@ -241,8 +241,29 @@ async def test_what_waits_takes_no_place_of_its_person(
     await answer(store, first, "eins")
     assert await states(queueing) == ["completed", "waits", "waits"], "no place is left"
     await services.cancel(response=elsewhere, by=user, reason=StopReason.USER)
-    await Sweep()()
-    assert await states(queueing) == ["completed", "queued", "waits"]
+    assert await states(queueing) == ["completed", "queued", "waits"], "it waited for the place"
+
+
+async def test_a_place_goes_to_whoever_waits_longest_and_to_no_more_than_fit(
+    queueing: Chat, user: User, store: MemoryStore
+) -> None:
+    plan = await Plan.objects.acreate(name="three", max_generations=3)
+    await User.objects.aupdate(plan=plan)
+    later = await services.start_chat(user=user)
+    await Chat.objects.filter(pk=later.pk).aupdate(double_text=Chat.DoubleText.QUEUE)
+    await later.arefresh_from_db()
+    running = [await say(chat, "runs") for chat in (queueing, later)]
+    for chat in (queueing, later):
+        await say(chat, "waits")
+    elsewhere = await say(await services.start_chat(user=user), "elsewhere")
+    plan.max_generations = 1
+    await plan.asave()
+    for response in running:
+        await services.cancel(response=response, by=user, reason=StopReason.USER)
+    waiting = ["user", "waits"]
+    assert [await states(queueing), await states(later)] == [waiting, waiting]
+    await services.cancel(response=elsewhere, by=user, reason=StopReason.USER)
+    assert [await states(queueing), await states(later)] == [["user", "queued"], waiting]
 
 
 async def test_an_interrupting_message_stops_what_is_written(
