@@ -25,3 +25,5 @@ class ModuleManifestStorage(ManifestStaticFilesStorage):
     """Hashed names, also in the import statements of our ES modules."""
 
     support_js_module_import_aggregation = True
+    # One pass settles the names of one more floor of modules that import each other.
+    max_post_process_passes = 12

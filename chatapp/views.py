@@ -19,10 +19,11 @@ from django.db.models import OuterRef, Subquery
 from django.http import HttpResponse
 from django.shortcuts import aget_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.safestring import SafeString
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
 
-from chatapp import services
+from chatapp import rendering, services
 from chatapp.middleware.admission import TooMany, visit_of
 from chatapp.models import Chat, Message, Response, User
 from chatapp.templatetags.words import End, end_of, examples, state_of, trouble
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 TROUBLES: Final = (services.Refused, StoreUnavailable, RecordUnavailable)
 RETRY_AFTER_S: Final = 5
+EMPTY: Final = SafeString()
 CHATS_LISTED: Final = 200
 """More than anybody scrolls through; the API pages through all of them."""
 
@@ -63,6 +65,8 @@ class Answer:
     state: str
     waits: bool = False
     """For the end of another answer of its chat: it can be removed."""
+    html: SafeString = EMPTY
+    """The text of its snapshot."""
 
     @classmethod
     def of(cls, snapshot: Snapshot, *, last: bool = True, waits: bool = False) -> Answer:
@@ -298,7 +302,24 @@ async def _shared(user: User, typed: Typed, model: str | None) -> dict[str, Any]
 async def _turns(chat: Chat) -> list[Turn]:
     rows = Message.objects.path_to(chat.current_id).select_related("response")
     messages = [message async for message in rows.order_by("position")]
-    return [await _turn(message, last=message is messages[-1]) for message in messages]
+    turns = [await _turn(message, last=message is messages[-1]) for message in messages]
+    return await _as_html(messages, turns)
+
+
+async def _as_html(messages: list[Message], turns: list[Turn]) -> list[Turn]:
+    """The same turns, their answers with HTML: kept for those whose text will not change."""
+    texts, final = {}, set()
+    for message, turn in zip(messages, turns, strict=True):
+        if turn.answer is not None and message.response is not None:
+            texts[message.pk] = turn.answer.snapshot.text
+            final |= {message.pk} if message.response.is_final else set()
+    html = await rendering.html_of(texts, final)
+    return [
+        turn
+        if turn.answer is None
+        else replace(turn, answer=replace(turn.answer, html=html[message.pk]))
+        for message, turn in zip(messages, turns, strict=True)
+    ]
 
 
 async def _turn(message: Message, *, last: bool) -> Turn:

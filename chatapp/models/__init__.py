@@ -6,7 +6,7 @@ Reading rules are QuerySet methods; invariants are constraints. No row here chan
 from __future__ import annotations
 
 from chatapp.models.chats import Chat, ChatQuerySet
-from chatapp.models.messages import Message, MessageQuerySet
+from chatapp.models.messages import Message, MessageHtml, MessageQuerySet
 from chatapp.models.people import ApiKey, Plan, User
 from chatapp.models.responses import FINAL, RUNNING, Response
 from chatapp.models.trail import AppendOnly, AuditEvent
@@ -20,6 +20,7 @@ __all__ = [
     "Chat",
     "ChatQuerySet",
     "Message",
+    "MessageHtml",
     "MessageQuerySet",
     "Plan",
     "Response",

@@ -83,3 +83,17 @@ class Message(models.Model):
 
     def __str__(self) -> str:
         return f"{self.role} {self.position}"
+
+
+class MessageHtml(models.Model):
+    """What a message looks like: a copy, made at first sight and made anew when rules change."""
+
+    message = models.OneToOneField(
+        Message, on_delete=models.CASCADE, primary_key=True, related_name="kept_html"
+    )
+    version = models.CharField(max_length=16)
+    """Of the rules it was made by (chatapp/rendering/kept.py)."""
+    html = models.TextField()
+
+    def __str__(self) -> str:
+        return f"{self.version} {self.message_id}"

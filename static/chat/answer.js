@@ -1,5 +1,5 @@
 /**
- * One answer on the page: what it means (fold.js) and how that looks (render.js, words.js).
+ * One answer on the page: what it means (fold.js) and how that looks (markdown/, render.js, words.js).
  *
  * Nothing here knows the network. Events and snapshots come in, one paint per frame goes out; what is
  * shown is only ever added to, unless a snapshot says otherwise. An answer that has not ended says what
@@ -9,6 +9,7 @@
  * @typedef {import('./fold.js').Snapshot} Snapshot
  */
 import { Folder } from './fold.js';
+import { MarkdownView } from './markdown/view.js';
 import { Painter, TextView } from './render.js';
 
 const DELTAS = new Set(['text.delta', 'reasoning.delta', 'refusal.delta']);
@@ -24,6 +25,8 @@ export class AnswerView {
   /** What the connection has to say; null while it has nothing to. @type {string | null} */
   #connection = null;
   #stopping = false;
+  /** Nothing more will come, though the answer may go on. */
+  #unfollowed = false;
   #parts;
   #views;
 
@@ -53,7 +56,7 @@ export class AnswerView {
       retry: part('retry'),
     };
     this.#views = {
-      'text.delta': new TextView(part('text')),
+      'text.delta': new MarkdownView(part('text'), { labels: words.table.prose }),
       'reasoning.delta': new TextView(part('reasoning-text')),
       'refusal.delta': new TextView(part('refusal')),
     };
@@ -91,7 +94,8 @@ export class AnswerView {
    */
   connection(sentence, final = false) {
     this.#connection = sentence;
-    this.element.toggleAttribute('data-unfollowed', final && !this.ended);
+    this.#unfollowed = final && !this.ended;
+    this.element.toggleAttribute('data-unfollowed', this.#unfollowed);
     this.#painter.ask();
   }
 
@@ -136,6 +140,7 @@ export class AnswerView {
       }
     }
     this.#pending = [];
+    if (this.ended || this.#unfollowed) this.#views['text.delta'].finish();
     this.#parts.reasoning.hidden = snapshot.reasoning === '';
   }
 

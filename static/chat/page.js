@@ -2,6 +2,7 @@
 import { AnswerView } from './answer.js';
 import { Composer } from './composer.js';
 import { Following } from './following.js';
+import { installProse } from './markdown/code.js';
 import { Outbox } from './outbox.js';
 import { markRunning, openPresence } from './presence.js';
 import { TextView } from './render.js';
@@ -105,6 +106,7 @@ async function stop() {
   if (trouble) composer.stopping(false);
 }
 
+installProse(transcript, { words: words.table.copy, announce });
 for (const item of transcript.querySelectorAll('[data-answer][data-running]')) {
   const running = /** @type {HTMLElement} */ (item);
   if (following) wait(running);

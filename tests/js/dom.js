@@ -6,9 +6,25 @@ export class FakeNode {
   /** @type {FakeElement | null} */
   parent = null;
   changes = 0;
+  nodeType = 0;
+  nodeName = '';
 
   constructor(/** @type {FakeDocument} */ ownerDocument) {
     this.ownerDocument = ownerDocument;
+  }
+
+  get parentNode() {
+    return this.parent;
+  }
+
+  get nextSibling() {
+    const siblings = this.parent?.childNodes ?? [];
+    return siblings[siblings.indexOf(this) + 1] ?? null;
+  }
+
+  /** @returns {boolean} */
+  isEqualNode(/** @type {any} */ other) {
+    return inWords(this) === inWords(other);
   }
 
   remove() {
@@ -19,8 +35,17 @@ export class FakeNode {
   }
 }
 
+/** All there is to a node, as a text. @returns {string} */
+function inWords(/** @type {any} */ node) {
+  if (node.nodeType === 3) return JSON.stringify(node.data);
+  const attributes = node.getAttributeNames().sort().map((/** @type {string} */ name) => [name, node.getAttribute(name)]);
+  return `${node.nodeName}${JSON.stringify(attributes)}(${node.childNodes.map(inWords).join()})`;
+}
+
 export class FakeText extends FakeNode {
   #data;
+  nodeType = 3;
+  nodeName = '#text';
 
   constructor(/** @type {FakeDocument} */ ownerDocument, /** @type {string} */ data) {
     super(ownerDocument);
@@ -36,9 +61,21 @@ export class FakeText extends FakeNode {
     this.changes += 1;
   }
 
+  get nodeValue() {
+    return this.#data;
+  }
+
+  set nodeValue(data) {
+    this.data = data;
+  }
+
   appendData(/** @type {string} */ data) {
     this.#data += data;
     this.changes += 1;
+  }
+
+  replaceData(/** @type {number} */ at, /** @type {number} */ count, /** @type {string} */ data) {
+    this.data = this.#data.slice(0, at) + data + this.#data.slice(at + count);
   }
 
   get textContent() {
@@ -49,8 +86,9 @@ export class FakeText extends FakeNode {
 export class FakeElement extends FakeNode {
   /** @type {FakeNode[]} */
   childNodes = [];
+  nodeType = 1;
   /** @type {Map<string, string>} */
-  attributes = new Map();
+  #attributes = new Map();
   /** @type {Record<string, string>} */
   dataset = {};
   hidden = false;
@@ -58,6 +96,19 @@ export class FakeElement extends FakeNode {
   constructor(/** @type {FakeDocument} */ ownerDocument, /** @type {string} */ tag) {
     super(ownerDocument);
     this.tag = tag;
+    this.nodeName = tag.toUpperCase();
+  }
+
+  get attributes() {
+    return [...this.#attributes].map(([name, value]) => ({ name, value, namespaceURI: null }));
+  }
+
+  get className() {
+    return this.getAttribute('class') ?? '';
+  }
+
+  set className(name) {
+    this.setAttribute('class', name);
   }
 
   /** @returns {FakeElement[]} */
@@ -67,6 +118,10 @@ export class FakeElement extends FakeNode {
 
   get firstChild() {
     return this.childNodes[0] ?? null;
+  }
+
+  get lastChild() {
+    return this.childNodes.at(-1) ?? null;
   }
 
   /** @returns {FakeElement | null} */
@@ -84,7 +139,10 @@ export class FakeElement extends FakeNode {
   }
 
   append(/** @type {FakeNode[]} */ ...nodes) {
-    for (const node of nodes) node.parent = this;
+    for (const node of nodes) {
+      node.remove();
+      node.parent = this;
+    }
     this.childNodes.push(...nodes);
     this.changes += 1;
   }
@@ -94,31 +152,66 @@ export class FakeElement extends FakeNode {
     return node;
   }
 
+  insertBefore(/** @type {FakeNode} */ node, /** @type {FakeNode | null} */ before) {
+    node.remove();
+    const at = before ? this.childNodes.indexOf(before) : this.childNodes.length;
+    this.childNodes.splice(at, 0, node);
+    node.parent = this;
+    this.changes += 1;
+  }
+
+  removeChild(/** @type {FakeNode} */ node) {
+    node.remove();
+    return node;
+  }
+
+  replaceChild(/** @type {FakeNode} */ node, /** @type {FakeNode} */ old) {
+    this.insertBefore(node, old);
+    old.remove();
+  }
+
   replaceChildren(/** @type {FakeNode[]} */ ...nodes) {
+    for (const node of this.childNodes) node.parent = null;
     this.childNodes = [];
     this.append(...nodes);
   }
 
+  getAttributeNames() {
+    return [...this.#attributes.keys()];
+  }
+
   getAttribute(/** @type {string} */ name) {
-    return this.attributes.get(name) ?? null;
+    return this.#attributes.get(name) ?? null;
+  }
+
+  removeAttribute(/** @type {string} */ name) {
+    this.#attributes.delete(name);
+    this.changes += 1;
   }
 
   setAttribute(/** @type {string} */ name, /** @type {string} */ value) {
-    this.attributes.set(name, value);
+    this.#attributes.set(name, value);
     this.changes += 1;
   }
 
   toggleAttribute(/** @type {string} */ name, /** @type {boolean} */ on) {
-    if (on) this.attributes.set(name, '');
-    else this.attributes.delete(name);
+    if (on) this.#attributes.set(name, '');
+    else this.#attributes.delete(name);
   }
 
   hasAttribute(/** @type {string} */ name) {
-    return this.attributes.has(name);
+    return this.#attributes.has(name);
   }
 
-  /** Knows `[data-part="name"]` only. */
+  /** Knows `[data-part="name"]` and names of elements only. @returns {FakeElement | null} */
   querySelector(/** @type {string} */ selector) {
+    if (/^[a-z]+$/.test(selector)) {
+      for (const child of this.children) {
+        const found = child.tag === selector ? child : child.querySelector(selector);
+        if (found) return found;
+      }
+      return null;
+    }
     const name = /^\[data-part="([\w-]+)"\]$/.exec(selector)?.[1];
     if (!name) throw new Error(`the fake document does not know ${selector}`);
     return this.#find(name);
@@ -133,6 +226,9 @@ export class FakeElement extends FakeNode {
     return null;
   }
 }
+
+/** What morphdom tells form fields by: here are none. */
+/** @type {any} */ (globalThis).HTMLElement ??= class {};
 
 export class FakeDocument {
   createElement(/** @type {string} */ tag) {

@@ -1,0 +1,85 @@
+"""Answers as prose: the same tree from the server, from a text read at once, and from a stream."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+
+from chatapp.rendering import to_html
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from playwright.async_api import Browser, Page, Route
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FIXTURES = ROOT / "tests" / "fixtures" / "markdown"
+SPLITS = 10_000
+
+
+def answers() -> list[str]:
+    """Documents of our own, separated by lines that begin with ===."""
+    text = (FIXTURES / "answers.md").read_text(encoding="utf-8")
+    return re.split(r"^===.*\n", text, flags=re.M)[1:]
+
+
+def documents() -> list[str]:
+    examples: list[str] = json.loads((FIXTURES / "commonmark.json").read_text(encoding="utf-8"))
+    return answers() + examples
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def ground(chromium_browser: Browser) -> AsyncIterator[Page]:
+    """An empty page with our modules and tests/browser/prose_ground.js as `ground`."""
+    page = await chromium_browser.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+
+    async def serve(route: Route) -> None:
+        path = route.request.url.partition("prose.test")[2]
+        if path == "/":
+            await route.fulfill(body="<!doctype html><body></body>", content_type="text/html")
+        else:
+            await route.fulfill(path=ROOT / path.lstrip("/"), content_type="text/javascript")
+
+    await page.route("**/*", serve)
+    await page.goto("http://prose.test/")
+    await page.evaluate("import('/tests/browser/prose_ground.js').then(it => window.ground = it)")
+    yield page
+    await page.close()
+    assert complaints == [], "the browser complained"
+
+
+async def test_the_server_and_the_page_make_the_same_tree(ground: Page) -> None:
+    texts = documents()
+    htmls = [to_html(text) for text in texts]
+    differ = await ground.evaluate("([t, h]) => ground.againstServer(t, h)", [texts, htmls])
+    assert differ == []
+
+
+async def test_a_stream_cut_anywhere_ends_as_the_text_read_at_once(ground: Page) -> None:
+    texts = documents()
+    times = -(-SPLITS // len(texts))
+    result: Any = await ground.evaluate("([t, n]) => ground.streamed(t, 7, n)", [texts, times])
+    assert result["streams"] >= SPLITS
+    assert result["differ"] == []
+
+
+async def test_what_a_line_has_closed_is_never_touched_again(ground: Page) -> None:
+    """But by a link definition that comes later: CommonMark lets it reach back."""
+    blocks = 0
+    for text in answers():
+        if re.search(r"^ {0,3}\[[^\]]+\]:", text, re.M):
+            continue
+        seen: Any = await ground.evaluate("t => ground.touched(t, 1)", text)
+        assert seen["changes"] == [], text
+        blocks += seen["blocks"]
+    assert blocks > 500
