@@ -6,15 +6,21 @@ from allauth.account import views as allauth
 from django.contrib import admin
 from django.urls import path, re_path
 
-from chatapp import account, ops, views
+from chatapp import account, chat_views, ops, views
 from chatapp.api import api
 from chatapp.api.failures import no_such_address
 
 urlpatterns = [
     path("", views.home, name="home"),
+    path("chats/", chat_views.chat_list, name="chats"),
     path("chats/new", views.chat_start, name="chat-start"),
     path("chats/<uuid:chat_id>/", views.chat, name="chat"),
     path("chats/<uuid:chat_id>/send", views.chat_send, name="chat-send"),
+    path("chats/<uuid:chat_id>/settings", chat_views.chat_settings, name="chat-settings"),
+    path("chats/<uuid:chat_id>/pin", chat_views.chat_pin, name="chat-pin"),
+    path("chats/<uuid:chat_id>/delete", chat_views.chat_delete, name="chat-delete"),
+    path("chats/<uuid:chat_id>/restore", chat_views.chat_restore, name="chat-restore"),
+    path("chats/<uuid:chat_id>/export.<str:kind>", chat_views.chat_export, name="chat-export"),
     path("responses/<str:response_id>/stop", views.response_stop, name="response-stop"),
     path("responses/<str:response_id>/retry", views.response_retry, name="response-retry"),
     path("account/", account.account, name="account"),

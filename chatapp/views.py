@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid4
 
 from django.contrib.auth.decorators import login_required
-from django.db.models import OuterRef, Subquery
 from django.http import HttpResponse
 from django.shortcuts import aget_object_or_404, redirect, render
 from django.urls import reverse
@@ -26,6 +25,7 @@ from django.views.decorators.http import require_safe
 from chatapp import rendering, services
 from chatapp.middleware.admission import TooMany, visit_of
 from chatapp.models import Chat, Message, Response, User
+from chatapp.places import END, Place, was_left_out, will_leave_out
 from chatapp.templatetags.words import End, end_of, examples, state_of, trouble
 from relay import TERMINAL, Disconnect, RecordUnavailable, Snapshot, StopReason, StoreUnavailable
 
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 TROUBLES: Final = (services.Refused, StoreUnavailable, RecordUnavailable)
 RETRY_AFTER_S: Final = 5
 EMPTY: Final = SafeString()
-CHATS_LISTED: Final = 200
-"""More than anybody scrolls through; the API pages through all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +98,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
+    id: int
     text: str
     answer: Answer | None = None
+    left_out: str = ""
+    """Said before it: what stands above was not told to the model."""
     asked_model: str = ""
 
 
@@ -160,8 +161,10 @@ async def chat_start(request: HttpRequest) -> HttpResponse:
 @require_safe
 @cache_control(private=True, no_cache=True)
 async def chat(request: HttpRequest, chat_id: UUID) -> HttpResponse:
+    """Its end; with `?before=` or `?at=` (positions) a part further up."""
     user = await person(request)
-    return await _chat(request, user, await _own_chat(user, chat_id), Typed())
+    place = Place.of(request)
+    return await _chat(request, user, await own_chat(user, chat_id), Typed(), place=place)
 
 
 @signed_in
@@ -169,7 +172,7 @@ async def chat_send(request: HttpRequest, chat_id: UUID) -> HttpResponse:
     if request.method != "POST":
         return redirect("chat", chat_id)  # back from signing in, where the form led
     user, typed = await person(request), Typed.of(request)
-    chat = await _own_chat(user, chat_id)
+    chat = await own_chat(user, chat_id)
     try:
         await services.send_message(
             user=user,
@@ -217,7 +220,7 @@ async def person(request: HttpRequest) -> User:
     return user
 
 
-async def _own_chat(user: User, chat_id: UUID) -> Chat:
+async def own_chat(user: User, chat_id: UUID) -> Chat:
     return await aget_object_or_404(Chat.objects.visible_to(user), pk=chat_id)
 
 
@@ -257,8 +260,10 @@ async def _chat(
     typed: Typed,
     exc: Exception | None = None,
     verb: str = "send",
+    place: Place = END,
 ) -> HttpResponse:
-    turns = await _turns(chat)
+    shown = await services.window(chat=chat, before=place.before, at=place.at)
+    turns = await _turns(shown)
     answers = [turn.answer for turn in turns if turn.answer]
     running = next((answer for answer in answers if not answer.ended), None)
     page = {
@@ -275,6 +280,8 @@ async def _chat(
         # The log knows of an end before the row does: the list must not contradict the page.
         "running_id": running.snapshot.id if running else "",
         "turns": turns,
+        "window": shown,
+        "will_leave_out": "" if shown.newer else await will_leave_out(chat, last_model),
         "running": running,
         "blank": Answer.of(Snapshot()),
         "page": page,
@@ -282,16 +289,16 @@ async def _chat(
     return _answer(request, "chat/chat.html", context, exc, verb)
 
 
+async def frame(user: User, chat: Chat | None = None) -> dict[str, Any]:
+    """What every page for people who have signed in shows beside its own things."""
+    side = await services.list_chats(user=user)
+    return {"user": user, "theme": user.theme, "chat": chat, "side": side}
+
+
 async def _shared(user: User, typed: Typed, model: str | None) -> dict[str, Any]:
-    running = Response.objects.begun().filter(chat=OuterRef("pk")).values("pk")[:1]
-    # A chat without a title is one whose first message was never taken.
-    chats = Chat.objects.visible_to(user).exclude(title="").annotate(running_id=Subquery(running))
     models = services.models_of(user)
     chosen = next((name for name in (typed.model, model) if name in models), None)
-    return {
-        "user": user,
-        "theme": user.theme,
-        "chats": [chat async for chat in chats[:CHATS_LISTED]],
+    return await frame(user) | {
         "models": models,
         "model": chosen or services.default_model(user),
         "text": typed.text,
@@ -299,10 +306,11 @@ async def _shared(user: User, typed: Typed, model: str | None) -> dict[str, Any]
     }
 
 
-async def _turns(chat: Chat) -> list[Turn]:
-    rows = Message.objects.path_to(chat.current_id).select_related("response")
-    messages = [message async for message in rows.order_by("position")]
-    turns = [await _turn(message, last=message is messages[-1]) for message in messages]
+async def _turns(shown: services.Window) -> list[Turn]:
+    messages, end = shown.messages, not shown.newer
+    turns = [await _turn(message, last=end and message is messages[-1]) for message in messages]
+    if (said := was_left_out(shown)) is not None:
+        turns[said[0]] = replace(turns[said[0]], left_out=said[1])
     return await _as_html(messages, turns)
 
 
@@ -325,9 +333,9 @@ async def _as_html(messages: list[Message], turns: list[Turn]) -> list[Turn]:
 async def _turn(message: Message, *, last: bool) -> Turn:
     response = message.response
     if response is None:
-        return Turn(message.text)
+        return Turn(message.pk, message.text)
     answer = Answer.of(await _snapshot(response), last=last, waits=response.waits)
-    return Turn(message.text, answer, asked_model=response.model)
+    return Turn(message.pk, message.text, answer, asked_model=response.model)
 
 
 async def _snapshot(response: Response) -> Snapshot:

@@ -15,6 +15,7 @@ from chatapp.api.shapes import (
     ChatIn,
     ChatList,
     ChatOut,
+    ContextOut,
     MessageAccepted,
     MessageIn,
     MessageList,
@@ -22,6 +23,7 @@ from chatapp.api.shapes import (
     to_disconnect,
 )
 from chatapp.models import Chat, Message
+from chatapp.places import will_leave_out
 
 router = Router(tags=["chats"])
 
@@ -93,6 +95,13 @@ async def list_messages(
     page = [message async for message in messages[: limit + 1]]
     data = [_message(message) for message in reversed(page[:limit])]
     return MessageList(data=data, has_more=len(page) > limit)
+
+
+@router.get("/{uuid:chat_id}/context", response=ContextOut, url_name="context")
+async def look_ahead(request: HttpRequest, chat_id: UUID, model: str | None = None) -> ContextOut:
+    """What of the chat would be left out if a short message were sent now."""
+    chat = await own_chat(request, chat_id)
+    return ContextOut(sentence=await will_leave_out(chat, model or chat.model))
 
 
 @router.post("/{uuid:chat_id}/messages", response={202: MessageAccepted})

@@ -141,6 +141,8 @@ class ChatIn(Strict):
 class ChatOut(Schema):
     id: UUID
     title: str
+    titled_by: str
+    """`words` (of the first message, until a model names it), `model`, `person` or `nobody`."""
     model: str
     double_text: str
     system_prompt: str
@@ -149,6 +151,11 @@ class ChatOut(Schema):
     pinned: bool
     created_at: datetime
     updated_at: datetime
+
+
+class ContextOut(Schema):
+    sentence: str
+    """What would be left out, for a person; empty for nothing."""
 
 
 class ChatList(Schema):

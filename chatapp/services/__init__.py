@@ -42,19 +42,25 @@ from chatapp.services.errors import (
     TooLarge,
     UnknownModel,
 )
+from chatapp.services.exporting import as_json, as_markdown, file_name
+from chatapp.services.finding import ChatPage, Found, list_chats, search
 from chatapp.services.limits import default_model, models_of
 from chatapp.services.reading import recorded, snapshot
 from chatapp.services.repair import Sweep
 from chatapp.services.settling import records
 from chatapp.services.stopping import Stopping, cancel, leave
+from chatapp.services.transcript import Left, Window, window
 
 __all__ = [
     "GRACE",
     "BadInput",
     "ChatBusy",
+    "ChatPage",
     "DayUsedUp",
     "EnoughRunning",
+    "Found",
     "KeyReused",
+    "Left",
     "LimitReached",
     "NoRoom",
     "NotInPlan",
@@ -70,13 +76,18 @@ __all__ = [
     "Sweep",
     "TooLarge",
     "UnknownModel",
+    "Window",
+    "as_json",
+    "as_markdown",
     "cancel",
     "create_response",
     "default_model",
     "delete_chat",
     "end_sessions",
+    "file_name",
     "hide_chat",
     "leave",
+    "list_chats",
     "make_api_key",
     "models_of",
     "outlook",
@@ -86,10 +97,12 @@ __all__ = [
     "retry",
     "revoke_api_key",
     "save_preferences",
+    "search",
     "send_message",
     "sessions_of",
     "snapshot",
     "start_chat",
     "update_chat",
     "usable_keys",
+    "window",
 ]

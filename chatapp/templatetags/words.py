@@ -96,6 +96,13 @@ def trouble(verb: str, status: int, detail: str = "") -> str:
     return _sentence(happened, words["kept"], found["next"])
 
 
+def left_out(count: int, model: str, tense: str) -> str:
+    """What of a chat did not fit its model; `tense`: `was`, or `will` before it happens."""
+    words = table()["context"][tense]
+    sentence: str = words["one"] if count == 1 else words["many"]
+    return sentence.format(count=count, model=model)
+
+
 def _sentence(*parts: str) -> str:
     return " ".join(part for part in parts if part)
 
@@ -128,3 +135,9 @@ def word(path: str) -> str:
 def words_json() -> SafeString:
     """All sentences, for the page's scripts."""
     return json_script(table(), "words")
+
+
+@register.simple_tag
+def deleted(title: str) -> str:
+    """What a person who may bring a chat back is told."""
+    return word("chats.deleted").format(title=title)

@@ -42,6 +42,17 @@ export async function post(url, { json, key, keepalive = false } = {}) {
 
 /**
  * @param {string} url
+ * @param {unknown} json
+ * @returns {Promise<Reply>}
+ */
+export async function patch(url, json) {
+  const headers = { 'X-CSRFToken': csrfToken(), Accept: 'application/json', 'Content-Type': 'application/json' };
+  const signal = AbortSignal.timeout(PATIENCE_MS);
+  return answer(() => fetch(url, { method: 'PATCH', headers, body: JSON.stringify(json), signal }));
+}
+
+/**
+ * @param {string} url
  * @returns {Promise<Reply>}
  */
 export async function get(url) {

@@ -97,9 +97,15 @@ ANSWERING: Final = 409
 
 TABLE: Final[dict[str, Rule]] = {
     "": Rule(page, LOOK),
+    "chats/": Rule(page, LOOK),
     "chats/new": Rule(page, {"*": 302}),
     "chats/<uuid:chat_id>/": Rule(own_page, LOOK),
     "chats/<uuid:chat_id>/send": Rule(own_form, {"POST": ANSWERING}),
+    "chats/<uuid:chat_id>/settings": Rule(own_page, {"*": 200, "POST": 302}),
+    "chats/<uuid:chat_id>/pin": Rule(own_page, {"*": 302}),
+    "chats/<uuid:chat_id>/delete": Rule(own_page, {"*": 302}),
+    "chats/<uuid:chat_id>/restore": Rule(page, {"*": 302}),  # of a chat that is not theirs: nothing
+    "chats/<uuid:chat_id>/export.<str:kind>": Rule(own_page, LOOK),
     "responses/<str:response_id>/stop": Rule(own_page, {"*": 302}),
     "responses/<str:response_id>/retry": Rule(own_page, {"POST": ANSWERING, "*": 302}),
     "account/login/": Rule(entrance, FORM),
@@ -134,6 +140,7 @@ TABLE: Final[dict[str, Rule]] = {
     "api/responses/<response_id>/cancel": Rule(own_api, {"POST": 200}),
     "api/chats": Rule(api, {"GET": 200, "POST": 201}),
     "api/chats/<uuidstr:chat_id>": Rule(own_api, {"GET": 200, "PATCH": 200, "DELETE": 204}),
+    "api/chats/<uuidstr:chat_id>/context": Rule(own_api, {"GET": 200}),
     "api/chats/<uuidstr:chat_id>/messages": Rule(
         own_api, {"GET": 200, "POST": ANSWERING}, b'{"text": "hello"}'
     ),

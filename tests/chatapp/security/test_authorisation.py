@@ -147,6 +147,7 @@ class Things:
         url = re.sub(r"^\^account/email/.*", "account/email/made-up/", url)
         url = re.sub(r"^\^account/forgotten/.*", "account/forgotten/1-made-up/", url)
         url = re.sub("<id>", str(self._objects["user"]), url)
+        url = url.replace("<str:kind>", "json")
         url = re.sub("<(uuid|uuidstr):chat_id>", str(self.chat.pk), url)
         url = re.sub("<((str|path):)?response_id>", self.response.pk, url)
         return "/" + re.sub("<path:content_type_id>", "1", url)

@@ -307,5 +307,4 @@ def _web(port: int, *, daphne: bool) -> list[str]:
     if daphne:
         return ["-m", "daphne", "-b", "127.0.0.1", "-p", str(port), "chatapp.asgi:application"]
     argv = ["-m", "uvicorn", "chatapp.asgi:application", "--host", "127.0.0.1", "--port"]
-    argv += [str(port), "--timeout-graceful-shutdown", "5", "--no-access-log"]
-    return [*argv, "--http", "chatapp.middleware.heads:BoundedHttp"]
+    return [*argv, str(port), "--timeout-graceful-shutdown", "5", "--no-access-log"]

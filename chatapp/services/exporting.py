@@ -1,0 +1,112 @@
+"""One chat as a file: Markdown to read, JSON with all that is known of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from chatapp.finalize import database_errors
+from chatapp.middleware.threads import on_database_thread
+from chatapp.models import Chat, Message
+from chatapp.services.ends import rfc3339
+from chatapp.services.reading import recorded
+from chatapp.services.transcript import shown_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from relay import Snapshot
+
+NAME_CHARS: Final = 60
+SCHEMA: Final = 1
+"""Of the JSON. Fields may be added; a reader ignores what it does not know."""
+
+
+async def as_markdown(*, chat: Chat) -> str:
+    """What the page shows of it. Raises RecordUnavailable."""
+    return await _markdown(chat)
+
+
+async def as_json(*, chat: Chat) -> str:
+    """All messages, also those of other branches. Raises RecordUnavailable."""
+    return await _json(chat)
+
+
+def file_name(chat: Chat, kind: str) -> str:
+    """From its title, for every file system: letters, digits, hyphens."""
+    words = re.sub(r"[\W_]+", "-", chat.title).strip("-")[:NAME_CHARS].strip("-")
+    return f"{words or 'chat'}.{kind}"
+
+
+@on_database_thread
+def _markdown(chat: Chat) -> str:
+    with database_errors():
+        messages = list(shown_of(chat).select_related("response").order_by("position"))
+    return markdown_of(chat, messages)
+
+
+def markdown_of(chat: Chat, messages: Iterable[Message]) -> str:
+    parts = [f"# {' '.join(chat.title.split()) or 'New chat'}"]
+    parts.append(f"*Begun {chat.created_at:%Y-%m-%d %H:%M} UTC with {chat.model}.*")
+    if chat.system_prompt:
+        parts += ["## System prompt", chat.system_prompt]
+    for message in messages:
+        response = message.response
+        if response is None:
+            parts += ["## You", message.text]
+            continue
+        snapshot = recorded(response)
+        parts += [f"## {snapshot.model}", *_answer(message, snapshot)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _answer(message: Message, snapshot: Snapshot) -> list[str]:
+    parts = [message.text] if message.text else []
+    parts += [f"*Called {call.name}.*" for call in snapshot.tool_calls]
+    if snapshot.status != "completed":
+        reason = f" ({snapshot.reason})" if snapshot.reason else ""
+        parts.append(f"*This answer is {str(snapshot.status).replace('_', ' ')}{reason}.*")
+    return parts
+
+
+@on_database_thread
+def _json(chat: Chat) -> str:
+    with database_errors():
+        rows = Message.objects.filter(chat=chat).select_related("response")
+        messages = list(rows.order_by("position"))
+    return json.dumps(json_of(chat, messages), ensure_ascii=False, indent=2) + "\n"
+
+
+def json_of(chat: Chat, messages: Iterable[Message]) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "id": str(chat.pk),
+        "title": chat.title,
+        "model": chat.model,
+        "system_prompt": chat.system_prompt,
+        "temperature": chat.temperature,
+        "max_output_tokens": chat.max_output_tokens,
+        "created_at": rfc3339(chat.created_at),
+        "updated_at": rfc3339(chat.updated_at),
+        "current": chat.current_id,
+        "messages": [_message(message) for message in messages],
+    }
+
+
+def _message(message: Message) -> dict[str, Any]:
+    said: dict[str, Any] = {
+        "id": message.pk,
+        "parent": message.parent_id,
+        "position": message.position,
+        "role": message.role,
+        "text": message.text,
+        "created_at": rfc3339(message.created_at),
+    }
+    if (response := message.response) is None:
+        return said
+    snapshot = json.loads(recorded(response).to_json())
+    names = ("status", "reason", "model", "reasoning", "refusal", "tool_calls", "usage", "timings")
+    about = {name: snapshot.get(name) for name in names}
+    left_out = {"left_out": response.left_out} if response.left_out else {}
+    return said | {"response_id": response.pk, **about, **left_out}
