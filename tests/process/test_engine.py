@@ -14,7 +14,7 @@ from tests.relay.reader import Reader
 from tests.site import Site, ask, until_status, until_text
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.process, pytest.mark.engine]
+pytestmark = [pytest.mark.process, pytest.mark.engine, pytest.mark.alone]
 
 MID_TEXT_S = 1.0
 LONG_PROMPT_S = 2.0

@@ -19,7 +19,7 @@ from tests.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.alone]
 
 LAW_S: Final = 5.0
 KINDS: Final[Mapping[str, str]] = {
