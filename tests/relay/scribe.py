@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import msgspec
 
 from relay import events as ev
 from relay.fold import text_sha256
@@ -59,10 +62,28 @@ class Scribe:
     async def tell(self, notice: ev.Notice) -> None:
         await self._append([notice], content=False)
 
-    async def _append(self, events: Sequence[ev.Event], *, content: bool) -> None:
+    async def repeat(self, events: Sequence[dict[str, Any]]) -> None:
+        """Say what a writer of another version said after its `started`, its end included."""
         assert self.lease is not None
+        start = next(i for i, event in enumerate(events) if event["type"] == "started") + 1
+        own = {"epoch": self.lease.epoch}
+        lines = [
+            msgspec.json.encode(event | {"seq": self.seq + n} | (own if "epoch" in event else {}))
+            for n, event in enumerate(events[start:], start=1)
+        ]
+        await self._append_lines(lines[:-1], content=True)
+        assert events[-1]["type"] == "ended"
+        reply = await self.store.close(Batch(self.lease, self.seq + 1, lines[-1:], False))
+        self.seq = reply.seq
+
+    async def _append(self, events: Sequence[ev.Event], *, content: bool) -> None:
         first = self.seq + 1
         lines = [ev.encode_event(event, first + i) for i, event in enumerate(events)]
+        await self._append_lines(lines, content=content)
+
+    async def _append_lines(self, lines: list[bytes], *, content: bool) -> None:
+        assert self.lease is not None
+        first = self.seq + 1
         (answer,) = await self.store.append([Batch(self.lease, first, lines, content)])
         assert isinstance(answer, Reply), answer
         self.seq = answer.seq
