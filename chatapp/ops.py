@@ -40,8 +40,9 @@ async def healthz(request: HttpRequest) -> HttpResponse:
 
 
 async def readyz(request: HttpRequest) -> HttpResponse:
-    """Database, Redis, and somebody who takes jobs; 503 names what is missing."""
-    parts = {"database": await _database(), **await _store()}
+    """Database, Redis, somebody who takes jobs, and no wish to stop; 503 names what is missing."""
+    staying = not runtime.hub().leaving
+    parts = {"database": await _database(), **await _store(), "staying": staying}
     missing = [name for name, ready in parts.items() if not ready]
     return JsonResponse(
         {"ready": not missing, "missing": missing, "parts": parts}, status=503 if missing else 200

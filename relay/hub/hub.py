@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TICK_S: Final = 1.0
+MOVE_ON: Final = "this server is going away; resume with Last-Event-ID"
 
 
 class Hub:
@@ -47,6 +48,8 @@ class Hub:
         self._left: set[str] = set()
         """Responses whose last viewer has gone, unsubscribed with the next tick."""
         self._started = False
+        self.leaving = False
+        """This process was told to stop: it takes no more viewers, and `/readyz` says so."""
 
     def __repr__(self) -> str:
         return f"<Hub [Responses: {len(self._watches)} | Viewers: {len(self._viewers)}]>"
@@ -120,6 +123,8 @@ class Hub:
 
     def add(self, viewer: Viewer) -> None:
         self._viewers.add(viewer)
+        if self.leaving:  # it came while the server was closing its door
+            viewer.shut(MOVE_ON)
 
     def remove(self, viewer: Viewer, watch: Watch) -> None:
         self._viewers.discard(viewer)
@@ -127,8 +132,9 @@ class Hub:
 
     def move_on(self) -> None:
         """This process is going away: every stream ends with a comment, and clients resume."""
+        self.leaving = True
         for viewer in list(self._viewers):
-            viewer.shut("this server is going away; resume with Last-Event-ID")
+            viewer.shut(MOVE_ON)
 
     def note_delivered(self, response_id: str, seq: int) -> None:
         """A viewer has gone: the last thing it was handed counts, its presence lapses by itself."""

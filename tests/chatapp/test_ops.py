@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import OperationalError
 from django.test import AsyncClient
 
+from chatapp import runtime
 from chatapp.middleware.problems import WithErrorId
 
 if TYPE_CHECKING:
@@ -87,3 +88,11 @@ def test_other_lines_of_the_log_have_no_id() -> None:
     record = logging.LogRecord("x", logging.ERROR, "", 1, "text", None, None)
     assert WithErrorId().filter(record)
     assert record.__dict__["error"] == ""
+
+
+async def test_a_process_that_was_told_to_stop_wants_no_new_work(
+    transactional_db: None, store: MemoryStore
+) -> None:
+    await store.take(0, "worker", 1, 0)
+    runtime.hub().move_on()
+    assert await ready() == (503, ["staying"])

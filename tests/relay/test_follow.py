@@ -255,6 +255,7 @@ async def test_a_process_that_goes_away_asks_its_viewers_to_move_on(
     await scribe.begin()
     views = [await follow(hub, scribe.rid) for _ in range(3)]
     hub.move_on()
+    views.append(await follow(hub, scribe.rid))  # was on its way in
     for view in views:
         chunks = [chunk async for chunk in view]
         assert chunks[-1].endswith(b"going away; resume with Last-Event-ID\n")
