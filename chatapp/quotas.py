@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from django.utils import timezone
-
 from chatapp import catalog, runtime
 from chatapp.middleware.threads import on_database_thread
 from chatapp.models import Response
@@ -77,7 +75,7 @@ async def reserve(
     Raises StoreRefused, StoreUnavailable, or Django's DatabaseError where counters had to
     be made anew.
     """
-    terms, store, now = terms_of(user), runtime.store(), timezone.now()
+    terms, store, now = terms_of(user), runtime.store(), runtime.now()
     if not terms.max_generations and not terms.max_output_tokens_per_day:
         await store.room()
         return Grant(Reserved.GRANTED)

@@ -12,6 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context
+from datetime import UTC, datetime
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -102,6 +103,11 @@ def current() -> Runtime:
 
 def store() -> Store:
     return current().store
+
+
+def now() -> datetime:
+    """By the store's clock, which is one for all processes (PROTOCOL 9.4)."""
+    return datetime.fromtimestamp(store().now_s(), UTC)
 
 
 def hub() -> Hub:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from relay.errors import ErrorKind, Fenced, LogGone, ProtocolViolation, StoreUnavailable
 from relay.events import Notice
 from relay.generate import Committer, End, Generation, Holder, Records, take_over
-from relay.generate.end import end_of_take_over, now_rfc3339
+from relay.generate.end import end_of_take_over, rfc3339
 from relay.generate.recording import Recorder, pause
 from relay.hub import forever
 from relay.metrics import COUNTERS
@@ -256,7 +256,7 @@ class Supervisor:
 
     async def _serve(self, run: Run) -> None:
         job = run.job
-        claim = await self._store.claim(job, self.worker, at=now_rfc3339())
+        claim = await self._store.claim(job, self.worker, at=rfc3339(self._store.now_s()))
         match claim.outcome:
             case Claimed.BUSY:
                 return

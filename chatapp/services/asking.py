@@ -13,7 +13,6 @@ from hashlib import sha256
 from typing import Any
 
 import msgspec
-from django.utils import timezone
 
 from chatapp import catalog, quotas, runtime
 from chatapp.finalize import database_errors
@@ -252,7 +251,7 @@ async def _reserve(draft: Draft) -> Grant:
     grant = await _grant(draft, draft.response_id)
     if grant.outcome in refused and await free_places(grant.running):
         grant = await _grant(draft, draft.response_id)
-    terms, now = quotas.terms_of(draft.user), timezone.now()
+    terms, now = quotas.terms_of(draft.user), runtime.now()
     if grant.outcome is Reserved.RUNNING:
         raise EnoughRunning(grant.running, terms.max_generations)
     if grant.outcome is Reserved.TOKENS:

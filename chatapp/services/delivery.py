@@ -47,7 +47,7 @@ async def judge() -> None:
     They are the same share of its tokens as of its characters: an event knows its text, not its
     tokens. Raises StoreUnavailable, RecordUnavailable.
     """
-    relay, now = runtime.config(), timezone.now()
+    relay, now = runtime.config(), runtime.now()
     told_by = now - timedelta(seconds=2 * relay.heartbeat_s)
     rows = await _unjudged(now - JUDGED_FOR, told_by)
     found = await asyncio.gather(*(_zombies(*row) for row in rows))

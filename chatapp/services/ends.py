@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import relay
+from chatapp import runtime
 from relay import (
     NOTHING_USED,
     WALL_CLOCK,
@@ -15,7 +16,6 @@ from relay import (
     UsageCount,
     encode_event,
     ended,
-    now_rfc3339,
     text_sha256,
     usage_at_end,
 )
@@ -54,15 +54,15 @@ def asked(response: Response) -> Created:
 def lost_log(response: Response) -> Snapshot:
     """What is left of an answer whose log nobody has: `created` and `ended` are all of it."""
     usage = usage_at_end(WORKER_LOST, None, 0)
-    return relay.fold([asked(response), ended(WORKER_LOST, usage=usage, at=now_rfc3339())])
+    return relay.fold([asked(response), ended(WORKER_LOST, usage=usage, at=rfc3339(runtime.now()))])
 
 
 def never_begun(response: Response, reason: str) -> Snapshot:
     """Of one that was removed while it waited for its turn in its chat."""
-    end = ended(End.cancelled(reason), usage=NOTHING_USED, at=now_rfc3339())
+    end = ended(End.cancelled(reason), usage=NOTHING_USED, at=rfc3339(runtime.now()))
     return relay.fold([asked(response), end])
 
 
 def _encoded(end: End, text: str = "", usage: UsageCount = NOTHING_USED) -> bytes:
-    event = ended(end, text_sha256=text_sha256(text), usage=usage, at=now_rfc3339())
+    event = ended(end, text_sha256=text_sha256(text), usage=usage, at=rfc3339(runtime.now()))
     return encode_event(event, 0)

@@ -10,8 +10,6 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from django.utils import timezone
-
 from chatapp import catalog, runtime
 from chatapp.finalize import database_errors
 from chatapp.middleware.threads import on_database_thread
@@ -57,13 +55,14 @@ class Sweep:
 
     async def __call__(self) -> None:
         """One sweep. Raises StoreUnavailable, RecordUnavailable: the next one goes on."""
+        await runtime.store().ping()  # and hear what time it is
         await settle_left()
         rows = await _running()
         self._seen.keep_only({row.pk for row in rows})
         owed.intersection_update({row.pk for row in rows})
         tails = await runtime.store().tails([row.pk for row in rows]) if rows else []
         todo: dict[Repair, list[str]] = {repair: [] for repair in Repair}
-        now = timezone.now()
+        now = runtime.now()
         for row, tail in zip(rows, tails, strict=True):
             for repair in diagnose(row, tail, now, self._seen, first=self._first):
                 todo[repair].append(row.pk)

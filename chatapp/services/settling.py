@@ -118,7 +118,7 @@ async def start_next(chat_id: UUID) -> bool:
                 if not await _place(row):
                     return False
                 await context.ready_to_count(catalog.models().get(row.model))
-                begun = await transact(partial(writing.begin, row.pk))
+                begun = await transact(partial(writing.begin, row.pk, runtime.now()))
                 if begun is not None:
                     await submit_or_leave_to_sweep(begun)
                     return True

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 from django.db.models import Max
-from django.utils import timezone
 
 from chatapp import audit, catalog, runtime
 from chatapp.finalize import database_errors, plain
@@ -28,6 +27,7 @@ from relay import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
     from uuid import UUID
 
 KEY_LIFE: Final = timedelta(hours=24)
@@ -66,6 +66,7 @@ class Draft:
     response_id: str = field(default_factory=new_response_id)
     """The row's, unless it is a repeat, or its key is free again after its time (`write`)."""
     retry_of: Response | None = None
+    asked_at: datetime = field(default_factory=runtime.now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ def _keyed(draft: Draft) -> Response | None:
 
 
 def _repeat(draft: Draft, keyed: Response | None) -> Written | None:
-    if keyed is not None and keyed.created_at > timezone.now() - KEY_LIFE:
+    if keyed is not None and keyed.created_at > draft.asked_at - KEY_LIFE:
         if keyed.request_hash != draft.request_hash:
             raise KeyReused
         return _written_before(keyed)
@@ -197,7 +198,7 @@ class _Spot(NamedTuple):
 
 
 def _row(draft: Draft, spot: _Spot, *, after: Response | None) -> Response:
-    key, now = draft.idempotency_key, timezone.now()
+    key, now = draft.idempotency_key, draft.asked_at
     response_id = draft.response_id
     if key is not None and after is not None:
         # A key that is used again after its time must not name the old response (PROTOCOL 11).
@@ -304,7 +305,7 @@ def next_in(chat_id: UUID) -> Response | None:
     return rows.select_related("user__plan").order_by("message__position").first()
 
 
-def begin(response_id: str) -> Response | None:
+def begin(response_id: str, now: datetime) -> Response | None:
     """In a transaction: it waits no longer. None if it was begun or stopped meanwhile.
 
     The conversation is what it is now, and its wall clock begins.
@@ -314,7 +315,6 @@ def begin(response_id: str) -> Response | None:
         return None
     if Response.objects.begun().filter(chat_id=row.chat_id).exists():
         return None
-    now = timezone.now()
     answer = Message.objects.get(response=row)
     said = Message.objects.path_to(answer.parent_id).said()
     asked = GenerationRequest.from_json(row.request)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from relay.errors import Fenced, LogGone, StoreUnavailable
 from relay.events import decode_event, encode_event
 from relay.fold import Folder, text_sha256
-from relay.generate.end import End, ended, now_rfc3339, usage_at_end
+from relay.generate.end import End, ended, rfc3339, usage_at_end
 from relay.generate.writer import Writer
 from relay.store import Appended, Claim, Kept, Lease, Reply, Store, read_log
 
@@ -126,7 +126,7 @@ class Holder:
                 epoch=self.writer.lease.epoch,
                 text_sha256=text_sha256(so_far.text),
                 usage=used,
-                at=now_rfc3339(),
+                at=rfc3339(self._store.now_s()),
             )
         )
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from contextvars import Context
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from relay.errors import Fenced, UpstreamError
@@ -23,7 +24,6 @@ from relay.generate.end import (
     WALL_CLOCK,
     End,
     ended,
-    now_rfc3339,
     rfc3339,
     usage_at_end,
 )
@@ -149,14 +149,15 @@ class Generation(Holder):
 
     def _ended(self, end: End) -> Ended:
         writer = self.writer
-        first_s = writer.first_token_at_s
+        now_s = self._store.now_s()
+        first_s = writer.first_token_s
         return ended(
             end,
             epoch=writer.lease.epoch,
             text_sha256=writer.text_sha256,
             usage=usage_at_end(end, writer.usage, writer.output_tokens),
-            first_token_at=rfc3339(first_s) if first_s else None,
-            at=now_rfc3339(),
+            first_token_at=rfc3339(now_s - (time.monotonic() - first_s)) if first_s else None,
+            at=rfc3339(now_s),
         )
 
     async def _read(self) -> None:
@@ -172,7 +173,9 @@ class Generation(Holder):
 
     def _left_s(self) -> float:
         created = datetime.fromisoformat(self._request.created_at)
-        return max(0.0, self._total_s - (datetime.now(UTC) - created).total_seconds())
+        # By the store's clock, which also gave `created`: a worker whose clock is wrong would cut
+        # an answer short, or never end it.
+        return max(0.0, self._total_s - (self._store.now_s() - created.timestamp()))
 
     async def _copy(self) -> End:
         async with self._upstream.open(self._request, self._models) as call:

@@ -59,7 +59,8 @@ class Writer:
         self.heard_s = time.monotonic()
         """When the store last confirmed this lease."""
         self.has_content = False
-        self.first_token_at_s: float | None = None
+        self.first_token_s: float | None = None
+        """By time.monotonic."""
         self.usage: ev.UsageCount | None = None
         self.queued = False
         self.marked_s = 0.0
@@ -133,8 +134,8 @@ class Writer:
             else:
                 content |= isinstance(event, ev.CONTENT)
         first = False
-        if content and self.first_token_at_s is None:
-            self.first_token_at_s = time.time()
+        if content and self.first_token_s is None:
+            self.first_token_s = time.monotonic()
             first = True
         self._unsent.add(events)
         if not self._in_flight:

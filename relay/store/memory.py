@@ -81,6 +81,9 @@ class MemoryStore:
         async with self._call("ping"):
             pass
 
+    def now_s(self) -> float:
+        return self._clock()
+
     async def room(self) -> None:
         async with self._call("room"):
             pass

@@ -222,6 +222,9 @@ class Store(Protocol):
     async def ping(self) -> None:
         """Answer within a second or raise StoreUnavailable."""
 
+    def now_s(self) -> float:
+        """Unix seconds by the store's clock, as this process knows it (PROTOCOL 9.4)."""
+
     async def room(self) -> None:
         """Return, within a second, if one more response may be created now.
 

@@ -19,6 +19,7 @@ from redis.exceptions import NoScriptError, ResponseError
 from relay.errors import StoreUnavailable
 from relay.events import Created, encode_event
 from relay.store import keys, scripts
+from relay.store.clock import StoreClock
 from relay.store.facts import created_ms, kept_args, timer_ms
 from relay.store.jobs import JobQueue
 from relay.store.lane import Command, Lane
@@ -68,6 +69,7 @@ class RedisStore:
         )
         self._writes = Lane(self._pool)
         self._reads = Lane(self._pool)
+        self._clock = StoreClock()
         self._queue = JobQueue(self._pool, self._writes, self.notice)
         self._reports = Reports(self._writes)
         self._room = Room(self._writes, config.max_store_share)
@@ -85,9 +87,13 @@ class RedisStore:
     async def ping(self) -> None:
         try:
             async with asyncio.timeout(PING_S):
-                await asyncio.shield(self._writes.send(("PING",)))
+                seconds, micros = await asyncio.shield(self._writes.send(("TIME",)))
         except (TimeoutError, ResponseError) as error:
             raise StoreUnavailable("the store does not answer") from error
+        self._clock.heard(int(seconds) + int(micros) / 1e6)
+
+    def now_s(self) -> float:
+        return self._clock.now_s()
 
     async def room(self) -> None:
         await self._room.probe()
@@ -178,6 +184,8 @@ class RedisStore:
             ],
         )
         answer = read_reply(lease, reply)
+        if answer.outcome is Appended.OK:
+            self._clock.heard((lease.lease_until_ms - self._lease_ms) / 1000)
         if answer.outcome is Appended.OK and reply[4]:
             return Reply(answer.outcome, answer.seq, answer.stop_reason, abandoned=True)
         return answer

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -193,6 +195,20 @@ async def test_the_wall_clock_ends_an_answer(store: Store, hub: Hub, config: Rel
     assert (snapshot.status, snapshot.reason, snapshot.text) == ("failed", "wall_clock", "slow")
     assert call.aborted
     await stage.supervisor.aclose()
+
+
+async def test_how_old_an_answer_is_the_stores_clock_says(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PROTOCOL 9.4: this machine's own clock is an hour behind it, and tells of a young one."""
+    ahead_s = 3600.0
+    monkeypatch.setattr(stage.store, "now_s", lambda: time.time() + ahead_s)
+    rid = (await stage.ask()).rid
+    snapshot = (await stage.outcome(rid)).snapshot
+    assert (snapshot.status, snapshot.reason) == ("failed", "wall_clock")
+    assert snapshot.timings.ended_at is not None
+    ended_s = datetime.fromisoformat(snapshot.timings.ended_at).timestamp()
+    assert ended_s == pytest.approx(time.time() + ahead_s, abs=60)
 
 
 async def test_a_model_that_is_gone_fails_with_a_sentence(stage: Stage) -> None:

@@ -55,7 +55,7 @@ async def test_creating_leaves_an_audit_entry_without_content(
 
 
 def test_a_question_costs_two_queries(user: User) -> None:
-    draft = Draft(user=user, request=_request(), request_hash="0" * 64)
+    draft = _draft(user)
     with CaptureQueriesContext(connection) as queries:
         commit([partial(write_or_find, draft)])
     statements = [query["sql"].split()[0] for query in queries]
@@ -65,7 +65,7 @@ def test_a_question_costs_two_queries(user: User) -> None:
 
 def test_a_message_costs_eight_queries_however_long_the_chat_is(user: User, chat: Chat) -> None:
     talk(chat, *["x"] * 40)
-    draft = Draft(user=user, request=_request(), request_hash="0" * 64, chat=chat, text="hi")
+    draft = _draft(user, chat=chat, text="hi")
     with CaptureQueriesContext(connection) as queries:
         write_or_find(draft)
     statements = [query["sql"].split()[0] for query in queries]
@@ -74,8 +74,10 @@ def test_a_message_costs_eight_queries_however_long_the_chat_is(user: User, chat
     assert statements.count("UPDATE") == 1  # the chat
 
 
-def _request() -> GenerationRequest:
-    return GenerationRequest(response_id="", created_at="", model="fast", messages=[])
+def _draft(user: User, **more: Any) -> Draft:
+    request = GenerationRequest(response_id="", created_at="", model="fast", messages=[])
+    asked_at = timezone.now()
+    return Draft(user=user, request=request, request_hash="0" * 64, asked_at=asked_at, **more)
 
 
 async def test_a_conversation_is_told_in_order(user: User, chat: Chat, store: MemoryStore) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from asgiref.sync import sync_to_async
 
-from chatapp import services
+from chatapp import runtime, services
 from chatapp.finalize import Records
 from chatapp.models import Chat, Message, Plan, Response, User
 from chatapp.services import QueueFull, StoreAway, Sweep, records
@@ -199,7 +199,7 @@ async def test_an_end_that_saw_nobody_wait_is_noticed_by_who_arrives(
 
 async def test_nothing_begins_beside_an_answer_that_runs(queueing: Chat) -> None:
     _, second = await say(queueing, "one"), await say(queueing, "two")
-    assert await sync_to_async(begin)(second.pk) is None
+    assert await sync_to_async(begin)(second.pk, runtime.now()) is None
     assert await states(queueing) == ["queued", "waits"]
 
 

@@ -10,7 +10,7 @@ from asgiref.sync import sync_to_async
 from django.db import OperationalError
 from django.utils import timezone
 
-from chatapp import services
+from chatapp import runtime, services
 from chatapp.finalize import Records
 from chatapp.middleware.threads import transact
 from chatapp.models import AuditEvent, Response, User
@@ -108,6 +108,17 @@ async def test_a_queued_response_past_its_time_fails(
     assert await state(row) == ("failed", "wall_clock")
     await row.arefresh_from_db()
     assert (row.input_tokens, row.output_tokens, row.answered_by) == (0, 0, "")
+
+
+async def test_a_clock_that_is_wrong_here_ends_nothing(
+    user: User, store: MemoryStore, clock: Clock
+) -> None:
+    """PROTOCOL 9.4: two hours behind is the store, by this machine's clock; so was the question."""
+    clock.advance(-7200)
+    young = await make_row_async(user, created_at=runtime.now())
+    await submit(young)
+    await Sweep()()
+    assert await state(young) == ("queued", "")
 
 
 async def test_a_running_response_past_its_time_without_a_writer_is_interrupted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -31,6 +32,20 @@ async def ground(redis_url: str) -> AsyncIterator[Ground]:
 def client(ground: Ground) -> redis.asyncio.Redis:
     assert ground.client is not None
     return ground.client
+
+
+async def test_what_time_it_is_the_server_says_and_not_this_machine(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PROTOCOL 9.4"""
+    true_s = time.time()
+    monkeypatch.setattr("time.time", lambda: true_s + 3600)
+    assert ground.store.now_s() == true_s + 3600, "nobody has told it better"
+    await ground.store.ping()
+    assert ground.store.now_s() == pytest.approx(true_s, abs=30)
+    ground.store._clock.heard(0.0)  # type: ignore[attr-defined]
+    await ground.store.renew(await ground.run())
+    assert ground.store.now_s() == pytest.approx(true_s, abs=30)
 
 
 async def test_entry_ids_are_the_numbers_and_each_carries_its_epoch(

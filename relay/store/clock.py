@@ -1,0 +1,28 @@
+"""The store's time as a process last heard of it: one clock for all processes (PROTOCOL 9.4)."""
+
+from __future__ import annotations
+
+import time
+
+
+class StoreClock:
+    """Goes on by this machine's monotonic clock, so that a wall clock that is set changes nothing.
+
+    Until it has heard of the store's time it tells this machine's own.
+    """
+
+    def __init__(self) -> None:
+        self._ahead_s: float | None = None
+        """Of `time.monotonic`."""
+
+    @property
+    def known(self) -> bool:
+        return self._ahead_s is not None
+
+    def heard(self, now_s: float) -> None:
+        """The store said what time it is: Unix seconds."""
+        self._ahead_s = now_s - time.monotonic()
+
+    def now_s(self) -> float:
+        """Unix seconds; late by what the store's word took to come here."""
+        return time.time() if self._ahead_s is None else time.monotonic() + self._ahead_s
