@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from redis.exceptions import RedisError
 
+from tests.process.chaos.clock import JUMP_S
 from tests.process.chaos.ledger import Happened
 from tests.process.chaos.schedule import FAULTS, Kind
 
@@ -55,6 +56,13 @@ async def _do(ground: Ground, ledger: Ledger, happened: Happened) -> None:
         case Kind.WEB_KILL | Kind.WEB_PAUSE | Kind.WEB_TERM:
             # uvicorn ends by the signal once all is shut down; Daphne (Twisted) with 0.
             await _process(ledger, step, ground.webs[step.target], leaves_with=None)
+        case Kind.WORKER_CLOCK | Kind.WEB_CLOCK:
+            slots = ground.workers if step.kind is Kind.WORKER_CLOCK else ground.webs
+            clock = slots[step.target].clock
+            assert clock is not None
+            clock.set(JUMP_S if round(step.lasts_s * 100) % 2 else -JUMP_S)
+            await asyncio.sleep(step.lasts_s)
+            clock.set(0)
         case Kind.REDIS_RESTART | Kind.REDIS_EMPTY:
             if step.kind is Kind.REDIS_EMPTY:
                 ground.valkey.forget()

@@ -19,6 +19,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from relay.store import keys
+from tests.process.chaos.clock import Clock
 from tests.process.chaos.database import Database, Postgres, Sqlite
 from tests.process.chaos.ledger import MODELS
 from tests.process.chaos.proxy import Proxy
@@ -157,7 +158,8 @@ class Ground:
 
     def _slot(self, name: str, argv: list[str]) -> Slot:
         log = self.folder / f"{name}.log"
-        return Slot(name, argv, self._env, log, max_bytes=PROCESS_MAX_BYTES)
+        clock = Clock(self.folder / f"{name}.clock")
+        return Slot(name, argv, self._env, log, max_bytes=PROCESS_MAX_BYTES, clock=clock)
 
     def start_all(self) -> None:
         for slot in self.slots:
@@ -168,6 +170,8 @@ class Ground:
         self.proxy.heal()
         for slot in self.slots:
             slot.send(signal.SIGCONT)
+            if slot.clock is not None:
+                slot.clock.set(0)
         await self.database.heal()
         with suppress(RedisError):
             await self.direct.config_set("maxmemory", 0)

@@ -15,9 +15,11 @@ class Kind(StrEnum):
     WORKER_KILL = "worker_kill"
     WORKER_PAUSE = "worker_pause"
     WORKER_TERM = "worker_term"
+    WORKER_CLOCK = "worker_clock"
     WEB_KILL = "web_kill"
     WEB_PAUSE = "web_pause"
     WEB_TERM = "web_term"
+    WEB_CLOCK = "web_clock"
     REDIS_RESTART = "redis_restart"
     REDIS_EMPTY = "redis_empty"
     REDIS_PAUSE = "redis_pause"
@@ -54,6 +56,10 @@ FAULTS: Final[Mapping[Kind, Fault]] = {
         "worker", (0.5, 2), "SIGTERM, started again after it has left",
         "it leaves with status 0; what has content ends as interrupted/shutdown at the latest",
     ),
+    Kind.WORKER_CLOCK: Fault(
+        "worker", (3, 9), "its wall clock jumps by an hour, ahead or back, and to the truth again",
+        "nothing ends early or lives on: times are the store's (PROTOCOL 9.4)",
+    ),
     Kind.WEB_KILL: Fault(
         "web", (0.5, 3), "kill -9, started again later",
         "viewers resume elsewhere and get exactly the rest",
@@ -63,6 +69,10 @@ FAULTS: Final[Mapping[Kind, Fault]] = {
     ),
     Kind.WEB_TERM: Fault(
         "web", (0.5, 2), "SIGTERM, started again after it has left", "viewers are let go at once",
+    ),
+    Kind.WEB_CLOCK: Fault(
+        "web", (3, 9), "its wall clock jumps by an hour, ahead or back, and to the truth again",
+        "as for a worker; what it accepted has the store's time",
     ),
     Kind.REDIS_RESTART: Fault(
         "redis", (0.3, 4), "kill -9, started again with its append-only file",
@@ -94,6 +104,8 @@ FAULTS: Final[Mapping[Kind, Fault]] = {
     ),
 }  # fmt: skip
 
+CLOCKS: Final = frozenset({Kind.WORKER_CLOCK, Kind.WEB_CLOCK})
+"""What needs libfaketime."""
 GAP_S: Final = (0.8, 3.5)
 """Between the starts of two faults: short enough that many overlap, long enough that most answers
 live through several quiet moments as well."""

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from tests.process.chaos.clock import Clock
+
 READY_S = 40.0
 LIMITED = ("/bin/sh", "-c", 'ulimit -v "$0" && exec "$@"')
 
@@ -22,6 +24,7 @@ class Slot:
     """Args:
     argv: arguments of Python.
     max_bytes: of address space; what wants more gets a MemoryError. 0 = no limit.
+    clock: the process's own, which may be wrong.
     """
 
     def __init__(
@@ -32,9 +35,11 @@ class Slot:
         log: Path,
         *,
         max_bytes: int = 0,
+        clock: Clock | None = None,
     ) -> None:
         limit = [*LIMITED, str(max_bytes // 1024)] if max_bytes else []
-        self.name, self._env, self.log = name, env, log
+        self.name, self.log, self.clock = name, log, clock
+        self._env = {**env, **clock.env} if clock else env
         self._argv = [*limit, sys.executable, *argv]
         self.proc: Proc | None = None
         self._log_bytes = 0
@@ -48,6 +53,8 @@ class Slot:
         if self.proc is None or not self.proc.alive:
             self._log_bytes = self.log.stat().st_size if self.log.exists() else 0
             self._may_be_gone = False
+            if self.clock is not None:
+                self.clock.sweep_up(self.pid)  # of the one that was here before
             self.proc = Proc(self.name, self._argv, self._env, self.log)
 
     async def speaks(self) -> None:
@@ -65,6 +72,8 @@ class Slot:
         if self.proc is not None:
             self._may_be_gone = True
             self.proc.kill()
+            if self.clock is not None:
+                self.clock.sweep_up(self.pid)
 
     async def left(self, within_s: float) -> int | None:
         """Its exit status; None if it is still there."""
