@@ -3,7 +3,7 @@
 #
 #   DATABASE_URL=… REDIS_URL=… SECRET_KEY=… ALLOWED_HOSTS=… RELAY_MODELS=… deploy/uvicorn.sh
 #
-# It has no time limit for the head of a request: put a proxy in front, as in deploy/nginx.conf.
+# Put a proxy in front, for TLS and for limits per address: deploy/nginx.conf, deploy/Caddyfile.
 # HOST and PORT choose the address (127.0.0.1:8000). Jobs are taken by `manage.py relay_worker`, or
 # inside this process with RELAY_EMBEDDED=1. Further arguments go to uvicorn.
 set -euo pipefail
@@ -24,5 +24,5 @@ python=.venv/bin/python
 # At a stop viewers get 5 s to be let go; they come back to another process and miss nothing.
 exec "$python" -m uvicorn chatapp.asgi:application \
   --host "${HOST:-127.0.0.1}" --port "${PORT:-8000}" \
-  --loop uvloop --http httptools --lifespan on --no-access-log --no-proxy-headers \
+  --loop uvloop --http chatapp.middleware.heads:BoundedHttp --lifespan on --no-access-log --no-proxy-headers \
   --timeout-graceful-shutdown 5 "$@"

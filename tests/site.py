@@ -240,6 +240,7 @@ class Site:
         port = free_port()
         if self._server == "uvicorn":
             argv = ["-m", "uvicorn", "chatapp.asgi:application", "--host", "127.0.0.1"]
+            argv += ["--http", "chatapp.middleware.heads:BoundedHttp"]
             argv += ["--port", str(port), "--timeout-graceful-shutdown", "5", "--log-level", "info"]
         else:
             argv = ["-m", "daphne", "-b", "127.0.0.1", "-p", str(port), "chatapp.asgi:application"]

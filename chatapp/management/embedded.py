@@ -122,7 +122,8 @@ class Embedded:
 
     def start_web(self, port: int) -> None:
         """Start the web server with the supervisor inside; returns when `/readyz` says so."""
-        options = ["--host", HOST, "--port", str(port), "--loop", "uvloop", "--http", "httptools"]
+        options = ["--host", HOST, "--port", str(port), "--loop", "uvloop"]
+        options += ["--http", "chatapp.middleware.heads:BoundedHttp"]
         # "auto" would swallow an error of the supervisor's start and serve without it.
         # Proxies are believed by TRUSTED_PROXIES alone (middleware/admission.py).
         options += ["--lifespan", "on", "--no-proxy-headers"]

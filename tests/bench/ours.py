@@ -165,7 +165,7 @@ class Site:
                 "--loop",
                 "uvloop",
                 "--http",
-                "httptools",
+                "chatapp.middleware.heads:BoundedHttp",
             ),
             *("--no-access-log", "--log-level", "warning", "--backlog", "4096", "--lifespan", "on"),
             *("--timeout-graceful-shutdown", "2"),

@@ -288,11 +288,10 @@ async def test_a_reservation_lapses_after_the_answers_wall_clock(
 ) -> None:
     """Its holder crashed between the reservation and the commit."""
     store.faults.fail("release")
-    done = await sync_to_async(make_row)(
-        user, status="failed", ended_at=timezone.now(), chat=await services.start_chat(user=user)
-    )
-    with pytest.raises(services.NotRetryable):  # the conversation has gone on
-        await services.retry(response=done, by=user)
+    chat = await services.start_chat(user=user)
+    await sync_to_async(make_row)(user, chat=chat)
+    with pytest.raises(services.ChatBusy):
+        await services.send_message(user=user, chat=chat, text="hello")
     with pytest.raises(EnoughRunning):
         await services.create_response(user=user, question=question())
     clock.advance(1800 + 61)

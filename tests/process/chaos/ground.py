@@ -311,4 +311,5 @@ def _web(port: int, *, daphne: bool) -> list[str]:
     if daphne:
         return ["-m", "daphne", "-b", "127.0.0.1", "-p", str(port), "chatapp.asgi:application"]
     argv = ["-m", "uvicorn", "chatapp.asgi:application", "--host", "127.0.0.1", "--port"]
-    return [*argv, str(port), "--timeout-graceful-shutdown", "5", "--no-access-log"]
+    argv += [str(port), "--timeout-graceful-shutdown", "5", "--no-access-log"]
+    return [*argv, "--http", "chatapp.middleware.heads:BoundedHttp"]
