@@ -114,7 +114,12 @@ class Application:
             gc.freeze()
             gc.set_threshold(50_000, 20, 100)
             self._threads.start()
-        runtime.start(records=RECORDS, make_sweep=services.Sweep, supervise=settings.RELAY_EMBEDDED)
+        runtime.start(
+            records=RECORDS,
+            make_sweep=services.Sweep,
+            make_titles=services.Titles,
+            supervise=settings.RELAY_EMBEDDED,
+        )
 
     async def aclose(self) -> None:
         """Drain what runs here, then let the database go."""

@@ -53,6 +53,18 @@ def erased(response: Response, *, actor: str) -> None:
     _write(_of(response, "erased", actor=actor, detail={}))
 
 
+def titled(chat: str, *, username: str, model: str, done: bool, snapshot: Snapshot) -> None:
+    """A model was asked for a chat's name; `done`: what it said was one."""
+    usage = snapshot.usage
+    detail = {
+        "chat": chat,
+        "done": done,
+        "input_tokens": usage.input_tokens if usage else None,
+        "output_tokens": usage.output_tokens if usage else None,
+    }
+    _write(AuditEvent(action="titled", actor="", username=username, model=model, detail=detail))
+
+
 def plan_changed(plan: str, *, actor: str, change: dict[str, Any]) -> None:
     """`change`: the new value of each field that has one; `removed` when the plan is gone."""
     _write(AuditEvent(action="plan changed", actor=actor, detail={"plan": plan} | change))

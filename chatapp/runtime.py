@@ -48,17 +48,27 @@ class Runtime:
         self.supervisor: Supervisor | None = None
         self._upstream: Upstream | None = None
         self._sweeping: asyncio.Task[None] | None = None
+        self._naming: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
         return f"<Runtime {self.store!r}, supervisor={self.supervisor!r}>"
 
-    def start(self, *, records: Records, make_sweep: Callable[[], Sweep], supervise: bool) -> None:
+    def start(
+        self,
+        *,
+        records: Records,
+        make_sweep: Callable[[], Sweep],
+        make_titles: Callable[[Upstream], Sweep] | None,
+        supervise: bool,
+    ) -> None:
         """Start the background work. Safe to repeat, and cheap then."""
         if self._sweeping is not None:
             return
         self.hub.start()
         # A context of its own: a task made by the first request must not keep that request's.
-        self._sweeping = asyncio.create_task(_sweep_forever(make_sweep()), context=Context())
+        self._sweeping = asyncio.create_task(
+            _sweep_forever(make_sweep(), "sweep"), context=Context()
+        )
         if supervise:
             self._upstream = Upstream(config())
             self.supervisor = Supervisor(
@@ -71,13 +81,20 @@ class Runtime:
                 shards=range(config().shards),
             )
             self.supervisor.start()
+            if make_titles is not None:
+                # Beside the sweep, which must not wait for a model.
+                titles = make_titles(self._upstream)
+                self._naming = asyncio.create_task(
+                    _sweep_forever(titles, "naming of chats"), context=Context()
+                )
 
     async def aclose(self) -> None:
         """Drain the supervisor, then let go of everything, in reverse."""
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._sweeping
+        for task in (self._naming, self._sweeping):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
         if self.supervisor is not None:
             await self.supervisor.drain()
             await self.supervisor.aclose()
@@ -117,8 +134,17 @@ def hub() -> Hub:
     return hub
 
 
-def start(*, records: Records, make_sweep: Callable[[], Sweep], supervise: bool) -> None:
-    current().start(records=records, make_sweep=make_sweep, supervise=supervise)
+def start(
+    *,
+    records: Records,
+    make_sweep: Callable[[], Sweep],
+    make_titles: Callable[[Upstream], Sweep] | None = None,
+    supervise: bool,
+) -> None:
+    """Titles are asked for only where generations run."""
+    current().start(
+        records=records, make_sweep=make_sweep, make_titles=make_titles, supervise=supervise
+    )
 
 
 async def stop() -> None:
@@ -140,13 +166,13 @@ async def using(store: Store | None = None) -> AsyncIterator[Runtime]:
         await stop()
 
 
-async def _sweep_forever(sweep: Sweep) -> None:
+async def _sweep_forever(sweep: Sweep, what: str) -> None:
     """Repairs happen at start and every `sweep_s`; one that fails is tried again next time."""
     while True:
         try:
             await sweep()
         except (StoreUnavailable, RecordUnavailable) as exc:
-            logger.warning("sweep put off: %s", exc)
+            logger.warning("%s put off: %s", what, exc)
         except Exception:
-            logger.exception("sweep failed")
+            logger.exception("%s failed", what)
         await asyncio.sleep(config().sweep_s)

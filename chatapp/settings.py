@@ -148,6 +148,15 @@ RELAY_EMBEDDED = _env(
     "run generations inside the web process, instead of `manage.py relay_worker`",
 )
 
+TITLES = _env(_reader.bool, "TITLES", True, "a model names each new chat after its first answer")
+TITLE_MODEL = _env(
+    _reader.str,
+    "TITLE_MODEL",
+    "",
+    "the model of the models file that names chats; a small one will do",
+    shown="none: the chat's own",
+)
+
 # Per process. An office behind one address has a few hundred people with a page or two each; one
 # person has a few devices with a page or two, and scripts. A request is short, a stream is not.
 DOOR_LIMITS: Final = Limits(

@@ -49,6 +49,7 @@ from chatapp.services.reading import recorded, snapshot
 from chatapp.services.repair import Sweep
 from chatapp.services.settling import records
 from chatapp.services.stopping import Stopping, cancel, leave
+from chatapp.services.titles import Titles
 from chatapp.services.transcript import Left, Window, window
 
 __all__ = [
@@ -74,6 +75,7 @@ __all__ = [
     "Stopping",
     "StoreAway",
     "Sweep",
+    "Titles",
     "TooLarge",
     "UnknownModel",
     "Window",

@@ -1,7 +1,7 @@
 """The list of a person's chats, page by page, and looking for words in them.
 
 A search is a scan over the person's own messages, by the index from chat to message: 20 MB of text
-take half a second on a busy machine, on SQLite as on PostgreSQL (DECISIONS 43). Every word must be
+take half a second on a busy machine, on SQLite as on PostgreSQL (DECISIONS 46). Every word must be
 found, in the title or in one message.
 """
 

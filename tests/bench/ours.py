@@ -127,6 +127,7 @@ class Site:
             "DATABASE_URL": f"sqlite:///{self.work / 'db.sqlite3'}",
             "REDIS_URL": redis_url,
             "SECRET_KEY": "a key for measurements only",
+            "TITLES": "0",
             "RELAY_MODELS": str(self.work / "models.toml"),
             **NO_LIMITS,
             **SHORT_GOODBYE,

@@ -23,7 +23,12 @@ class Command(BaseCommand):
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, asked.set)
-        runtime.start(records=services.records(), make_sweep=services.Sweep, supervise=True)
+        runtime.start(
+            records=services.records(),
+            make_sweep=services.Sweep,
+            make_titles=services.Titles,
+            supervise=True,
+        )
         self.stdout.write(f"{runtime.current().supervisor!r}")
         await asked.wait()
         self.stdout.write("Draining; what does not finish in time is handed on or interrupted.")

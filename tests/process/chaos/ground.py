@@ -49,6 +49,7 @@ SETTINGS: Mapping[str, str] = {
     "RELAY_DRAIN_S": "1",
     "RELAY_UPSTREAM_RETRIES": "1",
     "RELAY_MAX_GENERATIONS_PER_USER": "0",
+    "TITLES": "0",  # what a provider is asked is counted
     # One tester at one address stands for many people.
     "MAX_REQUESTS_PER_ADDRESS": "0",
     "MAX_REQUESTS_PER_USER": "0",
