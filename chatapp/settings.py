@@ -21,7 +21,7 @@ from django.core.management.utils import get_random_secret_key
 
 from chatapp.meanings import RELAY_MEANINGS
 from chatapp.middleware.admission import Limits
-from relay import RelayConfig
+from relay import RelayConfig, read_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,6 +56,12 @@ def _env(
         return read(name, default=default)
     except ValueError as exc:
         raise ImproperlyConfigured(f"{name}: {exc}") from exc
+
+
+def _redis_url(name: str, default: str) -> str:
+    url: str = _reader.str(name, default=default)
+    read_address(url)
+    return url
 
 
 def model_key(variable: str) -> str | None:
@@ -132,7 +138,11 @@ _DATABASE: dict[str, Any] = _env(
     shown="sqlite: .data/db.sqlite3",
 )
 REDIS_URL = _env(
-    _reader.str, "REDIS_URL", "redis://127.0.0.1:6379/0", "Redis or Valkey, where the logs live"
+    _redis_url,
+    "REDIS_URL",
+    "redis://127.0.0.1:6379/0",
+    "Redis or Valkey, where the logs live: redis://, rediss:// or unix:// for one server, "
+    "redis+sentinel://host,host/name/0 or redis+cluster://host,host/ for several",
 )
 RELAY_MODELS = _env(
     _reader.str,

@@ -38,6 +38,7 @@ from relay.request import Disconnect, GenerationRequest
 from relay.standing import read_standing
 from relay.states import TERMINAL, FinishReason, Interruption, Shortfall, Status, StopReason
 from relay.store import (
+    Address,
     Cancelled,
     Grant,
     MemoryStore,
@@ -53,6 +54,7 @@ from relay.store import (
     is_response_id,
     new_response_id,
     quota_day,
+    read_address,
     shard_of,
     written_around,
 )
@@ -75,6 +77,7 @@ __all__ = [
     "TERMINAL",
     "WALL_CLOCK",
     "WORKER_LOST",
+    "Address",
     "Cancelled",
     "CircuitState",
     "CircuitStatus",
@@ -137,6 +140,7 @@ __all__ = [
     "new_response_id",
     "now_rfc3339",
     "quota_day",
+    "read_address",
     "read_standing",
     "shard_of",
     "snapshot_frame",

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,10 +29,12 @@ class PrivateValkey:
     Args:
         persist: write an append-only file, so that `kill()` and `start()` find the data again.
             Without it a restart comes back empty.
+        options: more of the server's own, as on its command line.
     """
 
-    def __init__(self, *, persist: bool = False) -> None:
+    def __init__(self, *, persist: bool = False, options: Sequence[str] = ()) -> None:
         self.port = free_port()
+        self._options = options
         self.folder = Path(tempfile.mkdtemp(prefix="unbroken-valkey-"))
         self._persist = persist
         self._process: subprocess.Popen[bytes] | None = None
@@ -112,6 +115,8 @@ class PrivateValkey:
             *("--appendonly", "yes" if self._persist else "no", "--appendfsync", "always"),
             # FLUSHALL of one test must not leave the next one waiting for lazy frees.
             *("--lazyfree-lazy-user-flush", "no", "--enable-debug-command", "yes"),
+            *("--repl-diskless-sync-delay", "0"),
+            *self._options,
         ]
 
     def _answers(self) -> bool:

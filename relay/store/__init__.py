@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from relay.store.address import Address, read_address
 from relay.store.folding import fold_log, read_log, written_around
 from relay.store.keys import is_response_id, new_response_id, shard_of
 from relay.store.memory import MemoryStore
@@ -38,6 +39,7 @@ from relay.store.quota import (
 from relay.store.redis import RedisStore
 
 __all__ = [
+    "Address",
     "Appended",
     "Batch",
     "Cancelled",
@@ -69,6 +71,7 @@ __all__ = [
     "is_response_id",
     "new_response_id",
     "quota_day",
+    "read_address",
     "read_log",
     "shard_of",
     "written_around",

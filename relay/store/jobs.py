@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from redis.exceptions import RedisError, ResponseError
 
 from relay.errors import StoreUnavailable
 from relay.store import keys
-from relay.store.lane import connect
+from relay.store.lane import ROUND_TRIP_S
 from relay.store.protocol import Job
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from redis.asyncio.connection import AbstractConnection, ConnectionPool
+    from redis.asyncio.connection import AbstractConnection
 
-    from relay.store.lane import Command, Lane
+    from relay.store.lane import Carrier, Command
+    from relay.store.servers import Servers
 
 
 FORGET_S: Final = 86_400.0
@@ -33,9 +35,9 @@ class JobQueue:
     """One consumer group per shard; `lane` carries what does not block."""
 
     def __init__(
-        self, pool: ConnectionPool, lane: Lane, notice: Callable[[int], Awaitable[None]]
+        self, servers: Servers, lane: Carrier, notice: Callable[[int], Awaitable[None]]
     ) -> None:
-        self._pool = pool
+        self._servers = servers
         self._lane = lane
         self._notice = notice
         self._takers: dict[tuple[int, str], AbstractConnection] = {}
@@ -47,7 +49,7 @@ class JobQueue:
         block_ms = max(1, round(block_s * 1000))
         command = (*who, "BLOCK", block_ms, "STREAMS", keys.jobs(shard), ">")
         try:
-            reply = await self._block((shard, worker), command)
+            reply = await self._block((shard, worker), command, block_s)
         except ResponseError as error:
             if not str(error).startswith("NOGROUP"):
                 raise StoreUnavailable(f"take: {error}") from error
@@ -55,27 +57,34 @@ class JobQueue:
             return await self.take(shard, worker, count, block_s)
         return _jobs(shard, reply[0][1]) if reply else []
 
-    async def _block(self, taker: tuple[int, str], command: Command) -> Any:
-        connection = self._takers.get(taker)
+    async def _block(self, taker: tuple[int, str], command: Command, block_s: float) -> Any:
+        shard = taker[0]
+        connection = self._takers.pop(taker, None)
         try:
-            if connection is None:
-                # It may be another server: known before anything of it is claimed (PROTOCOL 10).
-                await self._notice(taker[0])
-                connection = self._takers[taker] = await connect(self._pool)
-                await self._forget_the_dead(taker[0])
-            await connection.send_command(*command, check_health=False)
-            return await connection.read_response(disable_decoding=True, timeout=math.inf)
-        except ResponseError:
+            # A server that was stopped, or whose host is gone, says nothing and closes nothing.
+            async with asyncio.timeout(block_s + ROUND_TRIP_S):
+                if connection is None:
+                    # Maybe another server: known before anything is claimed (PROTOCOL 10).
+                    await self._notice(shard)
+                    connection = await self._servers.connect(keys.jobs(shard))
+                    await self._forget_the_dead(shard)
+                await connection.send_command(*command, check_health=False)
+                reply = await connection.read_response(disable_decoding=True, timeout=math.inf)
+        except ResponseError as error:
+            if connection is not None and str(error).startswith("NOGROUP"):
+                self._takers[taker] = connection
+            else:  # such as READONLY, UNBLOCKED, MOVED: another server has the jobs now
+                await _let_go(connection)
             raise
         except (RedisError, OSError) as error:
-            self._takers.pop(taker, None)
+            await _let_go(connection)
             raise StoreUnavailable("the store did not hand out jobs") from error
-        except asyncio.CancelledError:
+        except BaseException:
             # The reply may still come: a connection in that state serves nobody else.
-            self._takers.pop(taker, None)
-            if connection is not None:
-                await connection.disconnect(nowait=True)
+            await _let_go(connection)
             raise
+        self._takers[taker] = connection
+        return reply
 
     async def _forget_the_dead(self, shard: int) -> None:
         """Every start of a worker is a new name in the group; without this they pile up."""
@@ -122,8 +131,14 @@ class JobQueue:
 
     async def aclose(self) -> None:
         for connection in self._takers.values():
-            await connection.disconnect(nowait=True)
+            await _let_go(connection)
         self._takers.clear()
+
+
+async def _let_go(connection: AbstractConnection | None) -> None:
+    if connection is not None:
+        with suppress(RedisError, OSError):
+            await connection.disconnect(nowait=True)
 
 
 def _jobs(shard: int, entries: list[Any]) -> list[Job]:

@@ -10,18 +10,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import hiredis
-from redis.exceptions import ReadOnlyError, RedisError, ResponseError
+from redis.exceptions import (
+    ConnectionError,
+    MasterDownError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+)
 
 from relay.errors import StoreUnavailable
 
 if TYPE_CHECKING:
-    from redis.asyncio.connection import AbstractConnection, ConnectionPool
+    from redis.asyncio.connection import AbstractConnection
 
 logger = logging.getLogger(__name__)
 
@@ -32,20 +38,35 @@ MAX_COMMANDS: Final = 512
 
 Command = Sequence[bytes | str | int | float]
 Waiter = tuple[bytes, asyncio.Future[Any]]
+DEMOTED: Final = (ReadOnlyError, MasterDownError)
+"""What a server answers that is a replica now: the next connection finds the primary, after a
+fail-over by name as well."""
 
 
-async def connect(pool: ConnectionPool) -> AbstractConnection:
-    """A new connection with the pool's address and secrets, which the pool does not count."""
-    made: AbstractConnection = pool.make_connection()  # type: ignore[no-untyped-call]
-    await made.connect()  # type: ignore[no-untyped-call]
-    return made
+class Carrier(Protocol):
+    """A lane, or the lanes to all nodes of a cluster."""
+
+    def send(self, command: Command) -> asyncio.Future[Any]: ...
+
+    def queue(self, command: Command) -> asyncio.Future[Any]: ...
+
+    async def flush(self) -> None: ...
+
+    def everywhere(self, command: Command) -> list[asyncio.Future[Any]]:
+        """To each server that takes writes."""
+
+    async def aclose(self) -> None: ...
 
 
 class Lane:
-    """One connection and the queue before it. Belongs to one event loop."""
+    """One connection and the queue before it. Belongs to one event loop.
 
-    def __init__(self, pool: ConnectionPool) -> None:
-        self._pool = pool
+    Args:
+        connect: makes a new connection, to whoever is the right server by then.
+    """
+
+    def __init__(self, connect: Callable[[], Awaitable[AbstractConnection]]) -> None:
+        self._connect = connect
         self._queue: list[Waiter] = []
         self._task: asyncio.Task[None] | None = None
         self._connection: AbstractConnection | None = None
@@ -60,8 +81,11 @@ class Lane:
         when it is unknown whether the command arrived.
         """
         future = self.queue(command)
-        self._go_on()
+        self.go_on()
         return future
+
+    def everywhere(self, command: Command) -> list[asyncio.Future[Any]]:
+        return [self.send(command)]
 
     def queue(self, command: Command) -> asyncio.Future[Any]:
         """As `send`, but left for the `flush` that the caller awaits next."""
@@ -83,9 +107,14 @@ class Lane:
             try:
                 await self._one_pipeline()
             finally:
-                self._go_on()
+                self.go_on()
 
-    def _go_on(self) -> None:
+    def put(self, waiter: Waiter) -> None:
+        """For a cluster, whose lanes hand commands on: as `queue`, with a future that is there."""
+        self._queue.append(waiter)
+
+    def go_on(self) -> None:
+        """Carry what is queued, in a task of the lane's own."""
         if self._queue and not self._busy and (self._task is None or self._task.done()):
             # A context of its own: the task must not keep a request's context variables alive.
             self._task = asyncio.get_running_loop().create_task(
@@ -137,25 +166,32 @@ class Lane:
 
     async def _exchange(self, data: bytes, batch: list[Waiter]) -> None:
         connection = self._connection
+        fresh = connection is None
         if connection is None:
-            connection = self._connection = await connect(self._pool)
+            connection = self._connection = await self._connect()
         await connection.send_packed_command([data], check_health=False)
         read = connection.read_response
         demoted = False
-        for _, future in batch:
+        for packed, future in batch:
             try:
                 reply = await read(disable_decoding=True)
             except ResponseError as error:
-                # A replica now: after a fail-over by name the next connection finds the new server.
-                demoted = demoted or isinstance(error, ReadOnlyError)
-                if not future.done():
-                    future.set_exception(error)
-                    future.exception()
+                if isinstance(error, DEMOTED):
+                    if not fresh:
+                        raise ConnectionError("it is no primary any more") from error
+                    demoted = True
+                self._refused((packed, future), error)
             else:
                 if not future.done():
                     future.set_result(reply)
         if demoted:
             await self._drop_connection()
+
+    def _refused(self, waiter: Waiter, error: ResponseError) -> None:
+        _, future = waiter
+        if not future.done():
+            future.set_exception(error)
+            future.exception()
 
     async def _drop_connection(self) -> None:
         connection, self._connection = self._connection, None

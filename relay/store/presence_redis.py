@@ -10,7 +10,7 @@ from relay.store import keys, scripts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from relay.store.lane import Lane
+    from relay.store.lane import Carrier
 
 
 class RedisPresence:
@@ -20,7 +20,7 @@ class RedisPresence:
         grace_ms: two heartbeats, for which a viewer counts that is not heard of.
     """
 
-    def __init__(self, writes: Lane, reads: Lane, grace_ms: int) -> None:
+    def __init__(self, writes: Carrier, reads: Carrier, grace_ms: int) -> None:
         self._writes = writes
         self._reads = reads
         self._grace_ms = grace_ms

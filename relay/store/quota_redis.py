@@ -16,7 +16,7 @@ from relay.store.quota import Grant, Refill, Reservation, Reserved, day_before, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from relay.store.lane import Command, Lane
+    from relay.store.lane import Carrier, Command
     from relay.store.room import Room
 
 PATIENCE_S: Final = 1.0
@@ -30,7 +30,7 @@ REFILL_BATCH: Final = 1000
 class RedisQuotas:
     """Implements `Quotas` on the lane it is given."""
 
-    def __init__(self, lane: Lane, room: Room) -> None:
+    def __init__(self, lane: Carrier, room: Room) -> None:
         self._lane = lane
         self._room = room
 

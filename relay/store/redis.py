@@ -11,9 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from redis.asyncio.connection import ConnectionPool
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError, ResponseError
 
 from relay.errors import StoreUnavailable
@@ -22,7 +19,6 @@ from relay.store import keys, scripts
 from relay.store.clock import StoreClock
 from relay.store.facts import created_ms, kept_args, timer_ms
 from relay.store.jobs import JobQueue
-from relay.store.lane import Command, Lane
 from relay.store.presence_redis import RedisPresence
 from relay.store.protocol import (
     Appended,
@@ -41,13 +37,14 @@ from relay.store.quota_redis import RedisQuotas
 from relay.store.replies import read_claim, read_page, read_refusal, read_reply
 from relay.store.reports import Reports
 from relay.store.room import Room
-from relay.store.subscription import RedisSubscription
+from relay.store.topology import open_servers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from relay.config import RelayConfig
     from relay.request import GenerationRequest
+    from relay.store.lane import Carrier, Command
     from relay.store.scripts import Script
 
 PING_S: Final = 1.0
@@ -59,18 +56,11 @@ class RedisStore:
 
     def __init__(self, url: str, config: RelayConfig) -> None:
         self._config = config
-        self._pool: ConnectionPool = ConnectionPool.from_url(
-            url,
-            protocol=2,
-            socket_timeout=None,
-            socket_connect_timeout=2.0,
-            retry=Retry(NoBackoff(), 0),
-            max_connections=1_000_000,
-        )
-        self._writes = Lane(self._pool)
-        self._reads = Lane(self._pool)
+        self._servers = open_servers(url)
+        self._writes = self._servers.lane()
+        self._reads = self._servers.lane()
         self._clock = StoreClock()
-        self._queue = JobQueue(self._pool, self._writes, self.notice)
+        self._queue = JobQueue(self._servers, self._writes, self.notice)
         self._reports = Reports(self._writes)
         self._room = Room(self._writes, config.max_store_share)
         self.quotas = RedisQuotas(self._writes, self._room)
@@ -82,7 +72,7 @@ class RedisStore:
         self.abandoned, self.delivered = presence.abandoned, presence.delivered
 
     def __repr__(self) -> str:
-        return f"<RedisStore {self._pool!r}>"
+        return f"<RedisStore {self._servers!r}>"
 
     async def ping(self) -> None:
         try:
@@ -99,7 +89,7 @@ class RedisStore:
         await self._room.probe()
 
     async def _call(
-        self, script: Script, key_names: Sequence[str], args: Command, lane: Lane | None = None
+        self, script: Script, key_names: Sequence[str], args: Command, lane: Carrier | None = None
     ) -> Any:
         return await scripts.call(lane or self._writes, script, key_names, args)
 
@@ -250,10 +240,9 @@ class RedisStore:
 
     async def _append_loading(self, batch: Batch) -> Reply | Exception:
         try:
-            await self._writes.send(("SCRIPT", "LOAD", scripts.APPEND.source))
-            return read_reply(
-                batch.lease, await self._writes.send(self._write(scripts.APPEND, batch))
-            )
+            command = self._write(scripts.APPEND, batch)
+            reply = await self._writes.send(("EVAL", scripts.APPEND.source, *command[2:]))
+            return read_reply(batch.lease, reply)
         except ResponseError as error:
             return read_refusal(error)
         except StoreUnavailable as error:
@@ -338,7 +327,7 @@ class RedisStore:
         return found
 
     async def subscribe(self, shards: Sequence[int]) -> Subscription:
-        return RedisSubscription(self._pool, shards)
+        return self._servers.subscription(shards)
 
     async def counted(self, response_id: str) -> int:
         reply = await self._reads.send(("HGET", keys.meta(response_id), "out"))
@@ -354,4 +343,4 @@ class RedisStore:
         await self._writes.aclose()
         await self._reads.aclose()
         await self._queue.aclose()
-        await self._pool.aclose()
+        await self._servers.aclose()

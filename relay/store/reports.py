@@ -10,13 +10,13 @@ from relay.errors import StoreUnavailable
 from relay.store import keys
 
 if TYPE_CHECKING:
-    from relay.store.lane import Lane
+    from relay.store.lane import Carrier
 
 
 class Reports:
     """On the lane it is given: a report is small and rare."""
 
-    def __init__(self, lane: Lane) -> None:
+    def __init__(self, lane: Carrier) -> None:
         self._lane = lane
 
     async def put(self, worker: str, report: bytes, ttl_s: float) -> None:

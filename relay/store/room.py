@@ -12,13 +12,11 @@ import math
 import time
 from typing import TYPE_CHECKING, Final
 
-from redis.exceptions import ResponseError
-
 from relay.errors import StoreRefused, StoreUnavailable
 from relay.store import scripts
 
 if TYPE_CHECKING:
-    from relay.store.lane import Lane
+    from relay.store.lane import Carrier
 
 LOOK_S: Final = 2.0
 """How old the last look at the memory may be: INFO is 30 to 40 µs of the server's."""
@@ -35,7 +33,7 @@ class Room:
         max_share: of `maxmemory`; 0 = no limit.
     """
 
-    def __init__(self, lane: Lane, max_share: float) -> None:
+    def __init__(self, lane: Carrier, max_share: float) -> None:
         self._lane = lane
         self._max_share = max_share
         self._share = 0.0
@@ -70,11 +68,15 @@ class Room:
         self._taken_s = time.monotonic()
 
     async def _look(self) -> float:
-        try:
-            reply: bytes = await asyncio.shield(self._lane.send(("INFO", "memory")))
-        except ResponseError:  # an ACL without INFO: then only maxmemory itself refuses
-            return 0.0
-        return share_of(reply)
+        """Of the fullest server, since a person may be answered by any."""
+        asked = asyncio.gather(*self._lane.everywhere(("INFO", "memory")), return_exceptions=True)
+        replies = await asyncio.shield(asked)
+        answered: list[bytes] = [reply for reply in replies if isinstance(reply, bytes)]
+        away = [reply for reply in replies if isinstance(reply, StoreUnavailable)]
+        if away and not answered:
+            raise away[0]
+        # None: an ACL without INFO. Then only maxmemory itself refuses.
+        return max(map(share_of, answered), default=0.0)
 
 
 def share_of(info: bytes) -> float:

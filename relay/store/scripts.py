@@ -19,7 +19,7 @@ from relay.store.replies import failure_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from relay.store.lane import Command, Lane
+    from relay.store.lane import Carrier, Command
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +37,15 @@ def _load(name: str, flags: str, *parts: str) -> Script:
     return Script(name, source, sha1(source).hexdigest())  # noqa: S324 - Redis names scripts by SHA-1
 
 
-async def call(lane: Lane, script: Script, key_names: Sequence[str], args: Command) -> Any:
+async def call(lane: Carrier, script: Script, key_names: Sequence[str], args: Command) -> Any:
     """Its reply. Raises StoreRefused, StoreUnavailable."""
     command = ("EVALSHA", script.sha, len(key_names), *key_names, *args)
     try:
         try:
             return await lane.send(command)
         except NoScriptError:
-            await lane.send(("SCRIPT", "LOAD", script.source))
-            return await lane.send(command)
+            # A server that has not met it: restarted, promoted, or another node of a cluster.
+            return await lane.send(("EVAL", script.source, *command[2:]))
     except ResponseError as error:
         raise failure_of(script.name, error) from error
 

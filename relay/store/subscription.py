@@ -11,20 +11,20 @@ import asyncio
 import logging
 import math
 import random
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from redis.exceptions import RedisError
+from redis.exceptions import ConnectionError, RedisError
 
 from relay.errors import StoreUnavailable
 from relay.store import keys
-from relay.store.lane import connect
 from relay.store.protocol import Gone, Lost, Message, Published, Stopped
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-    from redis.asyncio.connection import AbstractConnection, ConnectionPool
+    from redis.asyncio.connection import AbstractConnection
 
 logger = logging.getLogger(__name__)
 
@@ -39,14 +39,18 @@ RETRY_MAX_S: Final = 2.0
 class RedisSubscription:
     """Implements `Subscription` on one RESP2 connection."""
 
-    def __init__(self, pool: ConnectionPool, shards: Sequence[int]) -> None:
-        self._pool = pool
+    def __init__(
+        self, connect: Callable[[], Awaitable[AbstractConnection]], shards: Sequence[int]
+    ) -> None:
+        self._connect = connect
         self._stops = {keys.stops(shard).encode() for shard in shards}
         self._channels: set[bytes] = set()
         self._confirms: dict[bytes, list[asyncio.Future[None]]] = {}
         self._connection: AbstractConnection | None = None
         self._closed = False
         self._heard = False
+        self._leaving: Counter[bytes] = Counter()
+        """Unsubscriptions that the server has not confirmed yet."""
 
     async def add(self, response_id: str) -> None:
         channel = keys.channel(response_id).encode()
@@ -55,7 +59,7 @@ class RedisSubscription:
         self._confirms.setdefault(channel, []).append(confirmed)
         try:
             async with asyncio.timeout(CONFIRM_S):
-                await self._command("SUBSCRIBE", channel)
+                await self._command("SSUBSCRIBE", channel)
                 await confirmed
         except (TimeoutError, RedisError, OSError) as error:
             raise StoreUnavailable("the store did not confirm a subscription") from error
@@ -69,8 +73,9 @@ class RedisSubscription:
     async def remove(self, response_ids: Sequence[str]) -> None:
         channels = [keys.channel(response_id).encode() for response_id in response_ids]
         self._channels.difference_update(channels)
+        self._leaving.update(channels)
         with suppress(RedisError, OSError):
-            await self._command("UNSUBSCRIBE", *channels)
+            await self._command("SUNSUBSCRIBE", *channels)
 
     async def _command(self, *args: Any) -> None:
         """Send, if there is a connection: a new one subscribes to everything by itself."""
@@ -97,9 +102,10 @@ class RedisSubscription:
             delay_s = min(RETRY_MAX_S, delay_s * 2)
 
     async def _one_connection(self) -> AsyncIterator[Message]:
-        connection = self._connection = await connect(self._pool)
+        self._leaving.clear()
+        connection = self._connection = await self._connect()
         await connection.send_command(
-            "SUBSCRIBE", *self._stops, *self._channels, check_health=False
+            "SSUBSCRIBE", *self._stops, *self._channels, check_health=False
         )
         pinger = asyncio.create_task(self._ping(connection), name="relay subscription ping")
         # Confirmations come in order: when the last of these has come, all have.
@@ -110,15 +116,20 @@ class RedisSubscription:
                 reply = await read(disable_decoding=True, timeout=math.inf)
                 self._heard = True
                 kind = reply[0]
-                if kind == b"message":
+                if kind == b"smessage":
                     yield self._read(reply[1], reply[2])
-                elif kind == b"subscribe":
+                elif kind == b"ssubscribe":
                     for confirmed in self._confirms.get(reply[1], ()):
                         if not confirmed.done():
                             confirmed.set_result(None)
                     due -= 1
                     if due == 0:
                         yield Lost()
+                elif kind == b"sunsubscribe":
+                    if not self._leaving[reply[1]]:
+                        # The node says it unasked: it has lost the slot to another one.
+                        raise ConnectionError("the slot of a channel has moved")
+                    self._leaving -= Counter({reply[1]: 1})
         finally:
             pinger.cancel()
 

@@ -33,7 +33,7 @@ if m[5] == '0' and stop == '' and alone == 0 and expired == 0 and attempt < tonu
   redis.call('XADD', KEYS[1], seq .. '-0', 'e', epoch, 'd', event)
   redis.call('HSET', KEYS[2], 'state', 'in_progress', 'epoch', epoch, 'te', epoch, 'lease_until', lease_until,
     'seq', seq, 'attempt', attempt, 'out', 0)
-  redis.call('PUBLISH', ARGV[6], string.format('%.0f %d\n%s', epoch, seq, event))
+  redis.call('SPUBLISH', ARGV[6], string.format('%.0f %d\n%s', epoch, seq, event))
   for _, entry in ipairs(redis.call('XRANGE', KEYS[1], '-', '+')) do
     log[#log + 1], log[#log + 2] = entry[2][2], entry[2][4]
   end

@@ -15,5 +15,5 @@ redis.call('XADD', KEYS[1], '1-0', 'e', 0, 'd', ARGV[1])
 redis.call('ZADD', KEYS[4], now + ARGV[7] + math.max(0, ARGV[5]), ARGV[11])
 redis.call('XADD', KEYS[3], '*', 'r', ARGV[2])
 for _, key in ipairs({KEYS[1], KEYS[2], KEYS[4]}) do redis.call('PEXPIRE', key, ARGV[8]) end
-redis.call('PUBLISH', ARGV[9], '0 1\n' .. ARGV[1])
+redis.call('SPUBLISH', ARGV[9], '0 1\n' .. ARGV[1])
 return 1

@@ -12,5 +12,5 @@ local event = string.gsub(m[5] == '0' and ARGV[1] or ARGV[2], '"seq":0,', '"seq"
 event = string.gsub(event, '"epoch":0,', '"epoch":' .. epoch .. ',', 1)
 redis.call('XADD', KEYS[1], seq .. '-0', 'e', epoch, 'd', event)
 redis.call('HSET', KEYS[2], 'state', 'ended', 'epoch', epoch, 'te', epoch, 'seq', seq)
-redis.call('PUBLISH', ARGV[3], epoch .. ' ' .. seq .. '\n' .. event)
+redis.call('SPUBLISH', ARGV[3], epoch .. ' ' .. seq .. '\n' .. event)
 return 1

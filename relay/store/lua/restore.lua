@@ -42,5 +42,5 @@ if not job[1] or job[1][2][2] ~= ARGV[4] then id = redis.call('XADD', KEYS[3], '
 redis.pcall('XGROUP', 'CREATE', KEYS[3], ARGV[7], '0') -- an error: it is there
 redis.call('XCLAIM', KEYS[3], ARGV[7], ARGV[6], 0, id, 'IDLE', 0, 'JUSTID')
 for _, key in ipairs({KEYS[1], KEYS[2], KEYS[4]}) do redis.call('PEXPIRE', key, ARGV[9]) end
-redis.call('PUBLISH', ARGV[8], ARGV[1] .. ' ' .. (seq + 1))
+redis.call('SPUBLISH', ARGV[8], ARGV[1] .. ' ' .. (seq + 1))
 return {'ok', seq, lease_until, stop, id}

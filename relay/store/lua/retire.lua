@@ -6,5 +6,5 @@ local t = redis.call('TIME')
 -- A later epoch and nothing else: a log that is gone to everybody, and that no writer may restore.
 redis.call('HSET', KEYS[2], 'epoch', math.max(epoch + 1, t[1] * 1000 + math.floor(t[2] / 1000)))
 redis.call('PEXPIRE', KEYS[2], ARGV[2])
-redis.call('PUBLISH', ARGV[1], 'gone')
+redis.call('SPUBLISH', ARGV[1], 'gone')
 return 1

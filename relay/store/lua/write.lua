@@ -38,6 +38,6 @@ else
 end
 if ARGV[7] == '1' then redis.call('HSET', KEYS[2], 'state', 'ended') end
 if seq > tail then
-  redis.call('PUBLISH', ARGV[6], ARGV[1] .. ' ' .. (tail + 1) .. '\n' .. table.concat(ARGV, '\n', from, last))
+  redis.call('SPUBLISH', ARGV[6], ARGV[1] .. ' ' .. (tail + 1) .. '\n' .. table.concat(ARGV, '\n', from, last))
 end
 return {'ok', seq, lease_until, stop}

@@ -272,7 +272,7 @@ class Ground:
         for client in await self.direct.client_list():
             if client["name"] != LOOKS:
                 blocked = "b" in client["flags"]
-                kind = "pubsub" if client["sub"] != "0" else "blocked" if blocked else "other"
+                kind = "pubsub" if client["ssub"] != "0" else "blocked" if blocked else "other"
                 told = f"{client['cmd']}, {client['age']} s old, idle for {client['idle']} s"
                 kinds[kind].append(told)
         return kinds

@@ -33,6 +33,8 @@ STEP_S = 0.01
 LONG_S = 3600.0
 """Since when a ground's server is known: a new one is a matter of its own (PROTOCOL 10)."""
 KINDS = ("memory", "redis")
+CLUSTER = "cluster"
+"""A third kind, for the files that CLUSTER_FILES of conftest.py names."""
 
 
 @dataclass
@@ -56,8 +58,9 @@ class Ground:
     clock: Clock | None = None
     """Set on memory."""
     client: redis.asyncio.Redis | None = None
-    """Set on Redis."""
+    """Set on Redis; of a cluster, to the node of shard 0."""
     url: str = ""
+    """Of that server."""
     jobs: list[Job] = field(default_factory=list)
 
     # -- time -----------------------------------------------------------------------------------
@@ -217,7 +220,10 @@ class Ground:
 
 
 @asynccontextmanager
-async def open_ground(kind: str, url: str, config: RelayConfig) -> AsyncIterator[Ground]:
+async def open_ground(
+    kind: str, url: str, config: RelayConfig, *, node_url: str = ""
+) -> AsyncIterator[Ground]:
+    """`node_url` is the node of shard 0, where `url` is a cluster's."""
     async with AsyncExitStack() as stack:
         if kind == "memory":
             clock = Clock()
@@ -231,7 +237,8 @@ async def open_ground(kind: str, url: str, config: RelayConfig) -> AsyncIterator
         stores.append(RedisStore(url, replace(config, lease_s=HASTY_S)))
         for store in stores:
             stack.push_async_callback(store.aclose)
-        client = redis.asyncio.Redis.from_url(url, decode_responses=True)
+        node_url = node_url or url
+        client = redis.asyncio.Redis.from_url(node_url, decode_responses=True)
         stack.push_async_callback(client.aclose)
         await client.flushall()
         await stores[0].notice(0)
@@ -242,7 +249,7 @@ async def open_ground(kind: str, url: str, config: RelayConfig) -> AsyncIterator
             hasty=stores[2],
             config=config,
             client=client,
-            url=url,
+            url=node_url,
         )
         yield ground
         immortal = [name for name, ttl_ms in (await ground.ttls_ms()).items() if ttl_ms < 0]

@@ -5,26 +5,18 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from redis.asyncio.connection import ConnectionPool
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import ResponseError
 
 from relay.errors import StoreUnavailable
-from relay.store.lane import MAX_COMMANDS, Lane
+from relay.store.lane import MAX_COMMANDS
+from relay.store.servers import OneServer
 from tests.valkey import PrivateValkey
-
-
-def pool(url: str) -> ConnectionPool:
-    return ConnectionPool.from_url(
-        url, protocol=2, socket_timeout=None, retry=Retry(NoBackoff(), 0)
-    )
 
 
 async def test_commands_of_many_tasks_come_back_in_order_over_one_connection(
     redis_url: str,
 ) -> None:
-    lane = Lane(pool(redis_url))
+    lane = OneServer(redis_url).lane()
     replies = await asyncio.gather(
         *(lane.send(("ECHO", str(i))) for i in range(3 * MAX_COMMANDS + 1))
     )
@@ -36,7 +28,7 @@ async def test_commands_of_many_tasks_come_back_in_order_over_one_connection(
 
 
 async def test_a_refused_command_fails_alone(redis_url: str) -> None:
-    lane = Lane(pool(redis_url))
+    lane = OneServer(redis_url).lane()
     good, bad, after = (
         lane.send(("ECHO", "a")),
         lane.send(("NONSENSE",)),
@@ -50,7 +42,7 @@ async def test_a_refused_command_fails_alone(redis_url: str) -> None:
 
 
 async def test_a_waiter_that_was_cancelled_harms_nobody(redis_url: str) -> None:
-    lane = Lane(pool(redis_url))
+    lane = OneServer(redis_url).lane()
     impatient = lane.send(("ECHO", "a"))
     patient = lane.send(("ECHO", "b"))
     impatient.cancel()
@@ -60,7 +52,7 @@ async def test_a_waiter_that_was_cancelled_harms_nobody(redis_url: str) -> None:
 
 async def test_an_idle_connection_that_died_is_replaced_unnoticed() -> None:
     server = PrivateValkey().start()
-    lane = Lane(pool(server.url))
+    lane = OneServer(server.url).lane()
     assert await lane.send(("PING",)) == b"PONG"
     server.kill()
     server.start()
@@ -71,7 +63,7 @@ async def test_an_idle_connection_that_died_is_replaced_unnoticed() -> None:
 
 async def test_a_server_that_is_away_is_said_to_everybody_who_waits() -> None:
     server = PrivateValkey()
-    lane = Lane(pool(server.url))
+    lane = OneServer(server.url).lane()
     waiting = [lane.send(("PING",)) for _ in range(3)]
     for future in waiting:
         with pytest.raises(StoreUnavailable):
