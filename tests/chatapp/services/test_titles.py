@@ -142,7 +142,7 @@ async def test_who_names_them_is_a_setting(user: User, settings: Any) -> None:
         ("„Ebbe und Flut“", "Ebbe und Flut"),
         ("潮の満ち引き。", "潮の満ち引き。"),
         ("\n\nTides\nand more", "Tides"),
-        ("word " * 15, "word word word word word word word word word word word…"),
+        ("word " * 15, "word " * 11 + "word…"),
         ("...", ""),
         ("x" * 101, ""),
     ],
