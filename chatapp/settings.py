@@ -58,12 +58,6 @@ def _env(
         raise ImproperlyConfigured(f"{name}: {exc}") from exc
 
 
-def _redis_url(name: str, default: str) -> str:
-    url: str = _reader.str(name, default=default)
-    read_address(url)
-    return url
-
-
 def model_key(variable: str) -> str | None:
     """A provider's key, from the variable that `api_key_env` of the models file names."""
     return os.environ.get(variable) or None
@@ -138,7 +132,7 @@ _DATABASE: dict[str, Any] = _env(
     shown="sqlite: .data/db.sqlite3",
 )
 REDIS_URL = _env(
-    _redis_url,
+    lambda name, default: read_address(_reader.str(name, default=default)).url,
     "REDIS_URL",
     "redis://127.0.0.1:6379/0",
     "Redis or Valkey, where the logs live: redis://, rediss:// or unix:// for one server, "

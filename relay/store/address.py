@@ -38,7 +38,7 @@ class Address:
     """Under which the Sentinels know the primary."""
     tls: bool = False
     url: str = field(default="", repr=False)
-    """As it was given, for one server: redis-py reads it."""
+    """As it was given."""
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Arguments of redis-py's connections to Sentinels' servers and to nodes, but for host and
     port."""
@@ -72,7 +72,7 @@ def read_address(url: str) -> Address:
     if kind == "cluster":
         if path not in ([], ["0"]) or options.pop("db", 0):
             raise ValueError("a cluster has no database but 0")
-        return Address(kind="cluster", hosts=hosts, tls=tls, options=options)
+        return Address(kind="cluster", hosts=hosts, tls=tls, url=url, options=options)
     if not path or len(path) > 2 or (len(path) == 2 and not path[1].isdecimal()):
         raise ValueError("after the Sentinels comes /name or /name/db, as in …:26379/mymaster/0")
     if len(path) == 2:
@@ -84,6 +84,7 @@ def read_address(url: str) -> Address:
         hosts=hosts,
         name=path[0],
         tls=tls,
+        url=url,
         options=options,
         sentinel_options=shared | {w.removeprefix(_SENTINEL): v for w, v in own.items()},
     )

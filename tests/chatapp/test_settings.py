@@ -89,6 +89,14 @@ def test_a_number_that_is_none_is_refused() -> None:
     assert "ImproperlyConfigured: RELAY_LEASE_S: " in failed.value.stderr
 
 
+def test_a_redis_url_that_names_no_redis_is_said_without_its_password() -> None:
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        load("REDIS_URL", REDIS_URL="redis+sentinel://:hush@127.0.0.1:26379")
+    last = failed.value.stderr.splitlines()[-1]
+    assert "ImproperlyConfigured: REDIS_URL: after the Sentinels comes /name" in last
+    assert "hush" not in last
+
+
 def test_every_limit_of_relay_is_a_setting_with_a_meaning() -> None:
     documented = {setting.name: setting for setting in module.SETTINGS_DOC}
     for field in dataclasses.fields(RelayConfig):
