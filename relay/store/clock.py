@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import time
+from typing import Final
+
+TRUSTED_S: Final = 1.0
+"""An answer that took longer lay somewhere, perhaps beside a process that slept: it is old."""
 
 
 class StoreClock:
@@ -19,9 +23,15 @@ class StoreClock:
     def known(self) -> bool:
         return self._ahead_s is not None
 
-    def heard(self, now_s: float) -> None:
-        """The store said what time it is: Unix seconds."""
-        self._ahead_s = now_s - time.monotonic()
+    def heard(self, now_s: float, *, asked_s: float) -> None:
+        """The store said what time it is, in Unix seconds.
+
+        Args:
+            asked_s: when it was asked, by `time.monotonic`.
+        """
+        heard_s = time.monotonic()
+        if self._ahead_s is None or heard_s - asked_s < TRUSTED_S:
+            self._ahead_s = now_s - heard_s
 
     def now_s(self) -> float:
         """Unix seconds; late by what the store's word took to come here."""

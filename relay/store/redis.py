@@ -7,6 +7,7 @@ back). Beside them a connection per shard that waits for jobs, and one that is s
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -75,12 +76,13 @@ class RedisStore:
         return f"<RedisStore {self._servers!r}>"
 
     async def ping(self) -> None:
+        asked_s = time.monotonic()
         try:
             async with asyncio.timeout(PING_S):
                 seconds, micros = await asyncio.shield(self._writes.send(("TIME",)))
         except (TimeoutError, ResponseError) as error:
             raise StoreUnavailable("the store does not answer") from error
-        self._clock.heard(int(seconds) + int(micros) / 1e6)
+        self._clock.heard(int(seconds) + int(micros) / 1e6, asked_s=asked_s)
 
     def now_s(self) -> float:
         return self._clock.now_s()
@@ -155,7 +157,7 @@ class RedisStore:
         return read_claim(job, worker, reply)
 
     async def renew(self, lease: Lease) -> Reply:
-        rid = lease.response_id
+        rid, asked_s = lease.response_id, time.monotonic()
         reply = await self._call(
             scripts.RENEW,
             [
@@ -175,7 +177,8 @@ class RedisStore:
         )
         answer = read_reply(lease, reply)
         if answer.outcome is Appended.OK:
-            self._clock.heard((lease.lease_until_ms - self._lease_ms) / 1000)
+            store_s = (lease.lease_until_ms - self._lease_ms) / 1000
+            self._clock.heard(store_s, asked_s=asked_s)
         if answer.outcome is Appended.OK and reply[4]:
             return Reply(answer.outcome, answer.seq, answer.stop_reason, abandoned=True)
         return answer

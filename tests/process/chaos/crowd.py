@@ -86,6 +86,7 @@ class Crowd:
         """As an app does that was not told what became of it: again, with the same key."""
         body = {"model": asked.script.model, "input": asked.script.ask(asked.tag)}
         headers = {"Idempotency-Key": asked.tag}
+        asked.asked_unix_s = asked.asked_unix_s or time.time()
         while True:
             self._ledger.posts += 1
             with suppress(httpx.HTTPError):

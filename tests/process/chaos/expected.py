@@ -20,6 +20,9 @@ LOSES_WORKERS = frozenset(
     # By a lease that could not be renewed.
     | {Kind.REDIS_RESTART, Kind.REDIS_EMPTY, Kind.REDIS_PAUSE, Kind.NET_CUT, Kind.NET_SLOW}
 )
+CLOCKS_S = 3.0
+"""How far the times of a record may be off: the store's clock is heard over a network that is slow
+at times."""
 CIRCUIT_S = 30.0 + AFTERMATH_S
 """How long an upstream that failed is left alone (relay/upstream/circuit.py)."""
 _WORD = re.compile(r"(\w+)\.(\d+)\.(\d+)")
@@ -47,6 +50,12 @@ def near(
 
 def wrong_end(asked: Asked, end: Ended, happened: list[Happened], total_s: float) -> str | None:
     """None if the end can be; else a sentence."""
+    late_s = (asked.accepted_unix_s or end.created_s) + CLOCKS_S
+    if not asked.asked_unix_s - CLOCKS_S <= end.created_s <= late_s:
+        off_s = end.created_s - asked.asked_unix_s
+        return f"it was created {off_s:.1f} s after it was asked for the first time"
+    if end.ended_s < end.created_s - CLOCKS_S:
+        return f"it ended {end.created_s - end.ended_s:.1f} s before it was created"
     kinds = near(happened, end.created_s, end.ended_s)
     left_alone = near(happened, end.created_s, end.ended_s, CIRCUIT_S) & {Kind.PROVIDER_PAUSE}
     if end.reason == "overloaded" and (asked.script.failing or left_alone):
@@ -71,7 +80,8 @@ def _may_be(asked: Asked, end: Ended, kinds: set[Kind], total_s: float) -> bool:
         case "incomplete", "log_limit":
             return Kind.REDIS_FULL in kinds
         case "failed", "wall_clock":
-            return end.ended_s - end.created_s >= total_s - 1
+            # By our own clock: its own may have been wrong.
+            return end.ended_s - asked.asked_unix_s >= total_s - CLOCKS_S
         case "failed", "internal":
             return end.attempt >= 3
         case "failed", ("stalled" | "timeout"):

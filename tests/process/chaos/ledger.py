@@ -65,6 +65,8 @@ class Asked:
     stop_after_s: float | None
     ids: set[str] = field(default_factory=set)
     """Of all 202s; one, however often it was sent."""
+    asked_unix_s: float = 0.0
+    """When it was sent for the first time; `accepted_unix_s`: when the first 202 came."""
     accepted_unix_s: float | None = None
     stop_sent_unix_s: float | None = None
     stop_told: list[tuple[str, str | None]] = field(default_factory=list)

@@ -82,7 +82,7 @@ def test_a_viewer_notices_everything_that_must_not_happen() -> None:
     assert fed(one, two, three, frame(4, "ended", text_sha256="0")) == ["lost"]
 
 
-ASKED = Asked("r1", Script("say", 4), None)
+ASKED = Asked("r1", Script("say", 4), None, asked_unix_s=99.0, accepted_unix_s=101.0)
 END = Ended("completed", None, "r1.1.1 r1.1.2 r1.1.3 r1.1.4", 1, 100.0, 110.0)
 
 
@@ -152,6 +152,17 @@ async def test_a_process_that_wants_too_much_memory_falls_and_is_noticed(tmp_pat
         assert (slot.fell(), slot.fell()) == (1, None)
     finally:
         slot.kill()
+
+
+def test_a_record_has_the_times_of_the_clock_on_the_wall() -> None:
+    hour_s = 3600
+    ahead = replace(END, created_s=END.created_s + hour_s, ended_s=END.ended_s + hour_s)
+    assert "created 3601.0 s after" in (wrong_end(ASKED, ahead, [], 60) or "")
+    assert wrong_end(ASKED, replace(END, created_s=END.created_s - hour_s), [], 60) is not None
+    assert wrong_end(ASKED, replace(END, ended_s=END.ended_s - hour_s), [], 60) is not None
+    early = replace(END, status="failed", reason="wall_clock")
+    assert wrong_end(ASKED, early, [], 60) is not None
+    assert wrong_end(ASKED, replace(early, ended_s=160.0), [], 60) is None
 
 
 def test_chunks_may_be_cut_anywhere() -> None:

@@ -43,9 +43,12 @@ async def test_what_time_it_is_the_server_says_and_not_this_machine(
     assert ground.store.now_s() == true_s + 3600, "nobody has told it better"
     await ground.store.ping()
     assert ground.store.now_s() == pytest.approx(true_s, abs=30)
-    ground.store._clock.heard(0.0)  # type: ignore[attr-defined]
+    clock = ground.store._clock  # type: ignore[attr-defined]
+    clock.heard(0.0, asked_s=time.monotonic())
     await ground.store.renew(await ground.run())
     assert ground.store.now_s() == pytest.approx(true_s, abs=30)
+    clock.heard(0.0, asked_s=time.monotonic() - 5)
+    assert ground.store.now_s() == pytest.approx(true_s, abs=30), "old news is no news"
 
 
 async def test_entry_ids_are_the_numbers_and_each_carries_its_epoch(
