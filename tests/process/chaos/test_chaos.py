@@ -22,12 +22,12 @@ from tests.process.chaos.stream import Dechunker
 from tests.process.chaos.watch import Watch
 
 SEED = 2
-FAULTS_S = 45.0
+FAULTS_S = 90.0
 
 
 @pytest.mark.process
 @pytest.mark.chaos
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(400)
 async def test_nothing_is_lost_repeated_or_stuck_whatever_breaks() -> None:
     outcome = await run(Plan(seed=SEED, faults_s=FAULTS_S))
     print(outcome.report)
