@@ -26,7 +26,8 @@ class Site(admin.AdminSite):
 
     def register(self, model_or_iterable: Any, admin_class: Any = None, **options: Any) -> None:
         """All but allauth's page of sessions: deleting a row there would sign nobody out."""
-        if model_or_iterable is not UserSession:
+        # The decorator that registers it hands over a tuple.
+        if UserSession not in (model_or_iterable, *_iterated(model_or_iterable)):
             super().register(model_or_iterable, admin_class, **options)
 
     def get_urls(self) -> list[URLResolver | URLPattern]:
@@ -69,3 +70,7 @@ class Site(admin.AdminSite):
 
 def _may_see(request: HttpRequest) -> bool:
     return request.user.has_perm("chatapp.view_response")
+
+
+def _iterated(model_or_iterable: Any) -> tuple[Any, ...]:
+    return () if isinstance(model_or_iterable, type) else tuple(model_or_iterable)

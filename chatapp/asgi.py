@@ -134,6 +134,7 @@ def _routes(streams: Streams, api: App, site: App) -> list[Any]:
         route(r"^api/responses/(?P<response_id>[^/]+)/events$", streams.events),
         route(r"^api/responses$", streams.ask),
         route(r"^api/chats/[^/]+/messages$", streams.ask),
+        route(r"^api/messages/[^/]+/(?:edit|regenerate|continue)$", streams.ask),
         route(r"^api/", api),
         route(r"", site),
     ]

@@ -6,7 +6,7 @@ from allauth.account import views as allauth
 from django.contrib import admin
 from django.urls import path, re_path
 
-from chatapp import account, chat_views, ops, views
+from chatapp import account, branch_views, chat_views, ops, views
 from chatapp.api import api
 from chatapp.api.failures import no_such_address
 
@@ -23,6 +23,18 @@ urlpatterns = [
     path("chats/<uuid:chat_id>/export.<str:kind>", chat_views.chat_export, name="chat-export"),
     path("responses/<str:response_id>/stop", views.response_stop, name="response-stop"),
     path("responses/<str:response_id>/retry", views.response_retry, name="response-retry"),
+    path("messages/<int:message_id>/edit", branch_views.message_edit, name="message-edit"),
+    path(
+        "messages/<int:message_id>/regenerate",
+        branch_views.message_regenerate,
+        name="message-regenerate",
+    ),
+    path(
+        "messages/<int:message_id>/continue",
+        branch_views.message_continue,
+        name="message-continue",
+    ),
+    path("messages/<int:message_id>/choose", branch_views.message_choose, name="message-choose"),
     path("account/", account.account, name="account"),
     path("account/preferences", account.preferences, name="account-preferences"),
     path("account/keys", account.make_key, name="account-key-new"),

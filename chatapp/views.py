@@ -6,7 +6,6 @@ snapshot; a running one carries it, with its cursor, for static/chat/page.js to 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from functools import wraps
@@ -18,23 +17,22 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import aget_object_or_404, redirect, render
 from django.urls import reverse
-from django.utils.safestring import SafeString
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
 
-from chatapp import rendering, services
+from chatapp import services
 from chatapp.middleware.admission import TooMany, visit_of
-from chatapp.models import Chat, Message, Response, User
-from chatapp.places import END, Place, was_left_out, will_leave_out
-from chatapp.templatetags.words import End, end_of, examples, state_of, trouble
-from relay import TERMINAL, Disconnect, RecordUnavailable, Snapshot, StopReason, StoreUnavailable
+from chatapp.models import Chat, Response, User
+from chatapp.places import END, Place, will_leave_out
+from chatapp.templatetags.words import examples, trouble
+from chatapp.turns import Answer, elsewhere, turns_of
+from relay import Disconnect, RecordUnavailable, Snapshot, StopReason, StoreUnavailable
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
 TROUBLES: Final = (services.Refused, StoreUnavailable, RecordUnavailable)
 RETRY_AFTER_S: Final = 5
-EMPTY: Final = SafeString()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,57 +51,9 @@ class Typed:
         digest = sha256(f"{key}\n{text}".encode("utf-8", "replace")).hexdigest()
         return cls(text, request.POST.get("model") or None, digest if key else uuid4().hex)
 
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A snapshot as the template shows it."""
-
-    snapshot: Snapshot
-    end: End
-    state: str
-    waits: bool = False
-    """For the end of another answer of its chat: it can be removed."""
-    html: SafeString = EMPTY
-    """The text of its snapshot."""
-
-    @classmethod
-    def of(cls, snapshot: Snapshot, *, last: bool = True, waits: bool = False) -> Answer:
-        if snapshot.status not in TERMINAL:
-            return cls(snapshot, End(), state_of(snapshot), waits)
-        end = end_of(snapshot)
-        # The conversation has gone on: only its last answer can be tried again.
-        return cls(snapshot, end if last else replace(end, retry=False), "")
-
-    @property
-    def ended(self) -> bool:
-        return self.snapshot.status in TERMINAL
-
-    @property
-    def stop_url(self) -> str:
-        return reverse("response-stop", args=[self.snapshot.id or "RESPONSE"])
-
-    @property
-    def retry_url(self) -> str:
-        return reverse("response-retry", args=[self.snapshot.id or "RESPONSE"])
-
-    @property
-    def data(self) -> Any:
-        """For page.js: the same object as `GET /api/responses/{id}`."""
-        return json.loads(self.snapshot.to_json())
-
-    @property
-    def data_id(self) -> str:
-        return f"snapshot-{self.snapshot.id}"
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    id: int
-    text: str
-    answer: Answer | None = None
-    left_out: str = ""
-    """Said before it: what stands above was not told to the model."""
-    asked_model: str = ""
+    def key_for(self, verb: str, message_id: int) -> str:
+        """Of a form at one message: the page's key is in many of them."""
+        return sha256(f"{self.key}\n{verb}\n{message_id}".encode()).hexdigest()
 
 
 View = Callable[..., Coroutine[Any, Any, HttpResponse]]
@@ -149,7 +99,7 @@ async def chat_start(request: HttpRequest) -> HttpResponse:
             user=user,
             chat=chat,
             text=typed.text,
-            on_disconnect=_policy(user),
+            on_disconnect=policy_of(user),
             idempotency_key=typed.key,
         )
     except TROUBLES as exc:
@@ -164,7 +114,7 @@ async def chat(request: HttpRequest, chat_id: UUID) -> HttpResponse:
     """Its end; with `?before=` or `?at=` (positions) a part further up."""
     user = await person(request)
     place = Place.of(request)
-    return await _chat(request, user, await own_chat(user, chat_id), Typed(), place=place)
+    return await chat_page(request, user, await own_chat(user, chat_id), Typed(), place=place)
 
 
 @signed_in
@@ -179,11 +129,11 @@ async def chat_send(request: HttpRequest, chat_id: UUID) -> HttpResponse:
             chat=chat,
             text=typed.text,
             model=typed.model,
-            on_disconnect=_policy(user),
+            on_disconnect=policy_of(user),
             idempotency_key=typed.key,
         )
     except TROUBLES as exc:
-        return await _chat(request, user, chat, typed, exc)
+        return await chat_page(request, user, chat, typed, exc)
     return redirect("chat", chat.pk)
 
 
@@ -239,7 +189,7 @@ async def _back(
     """The page that the person was on, and why it did not work."""
     if response.chat is None:
         return await _home(request, user, Typed(), exc, verb)
-    return await _chat(request, user, response.chat, Typed.of(request), exc, verb)
+    return await chat_page(request, user, response.chat, Typed.of(request), exc, verb)
 
 
 async def _home(
@@ -253,7 +203,7 @@ async def _home(
     return _answer(request, "chat/home.html", context, exc, verb)
 
 
-async def _chat(
+async def chat_page(
     request: HttpRequest,
     user: User,
     chat: Chat,
@@ -261,9 +211,14 @@ async def _chat(
     exc: Exception | None = None,
     verb: str = "send",
     place: Place = END,
+    *,
+    edited: tuple[int, str] | None = None,
 ) -> HttpResponse:
+    """The page of a chat, and why something did not work. `edited`: a message and its new text."""
     shown = await services.window(chat=chat, before=place.before, at=place.at)
-    turns = await _turns(shown)
+    turns = await turns_of(chat, shown)
+    if edited is not None:
+        turns = [replace(t, edited=edited[1]) if t.id == edited[0] else t for t in turns]
     answers = [turn.answer for turn in turns if turn.answer]
     running = next((answer for answer in answers if not answer.ended), None)
     page = {
@@ -283,6 +238,7 @@ async def _chat(
         "window": shown,
         "will_leave_out": "" if shown.newer else await will_leave_out(chat, last_model),
         "running": running,
+        "elsewhere": await elsewhere(chat) if running is None else None,
         "blank": Answer.of(Snapshot()),
         "page": page,
     }
@@ -306,45 +262,6 @@ async def _shared(user: User, typed: Typed, model: str | None) -> dict[str, Any]
     }
 
 
-async def _turns(shown: services.Window) -> list[Turn]:
-    messages, end = shown.messages, not shown.newer
-    turns = [await _turn(message, last=end and message is messages[-1]) for message in messages]
-    if (said := was_left_out(shown)) is not None:
-        turns[said[0]] = replace(turns[said[0]], left_out=said[1])
-    return await _as_html(messages, turns)
-
-
-async def _as_html(messages: list[Message], turns: list[Turn]) -> list[Turn]:
-    """The same turns, their answers with HTML: kept for those whose text will not change."""
-    texts, final = {}, set()
-    for message, turn in zip(messages, turns, strict=True):
-        if turn.answer is not None and message.response is not None:
-            texts[message.pk] = turn.answer.snapshot.text
-            final |= {message.pk} if message.response.is_final else set()
-    html = await rendering.html_of(texts, final)
-    return [
-        turn
-        if turn.answer is None
-        else replace(turn, answer=replace(turn.answer, html=html[message.pk]))
-        for message, turn in zip(messages, turns, strict=True)
-    ]
-
-
-async def _turn(message: Message, *, last: bool) -> Turn:
-    response = message.response
-    if response is None:
-        return Turn(message.pk, message.text)
-    answer = Answer.of(await _snapshot(response), last=last, waits=response.waits)
-    return Turn(message.pk, message.text, answer, asked_model=response.model)
-
-
-async def _snapshot(response: Response) -> Snapshot:
-    try:
-        return await services.snapshot(response)
-    except StoreUnavailable:
-        return services.recorded(response)  # less than is known; the page goes on from there
-
-
 def _answer(
     request: HttpRequest, template: str, context: dict[str, Any], exc: Exception | None, verb: str
 ) -> HttpResponse:
@@ -365,7 +282,7 @@ def _on_disconnect(user: User) -> Any:
     return "continue" if user.keeps_answering else {}
 
 
-def _policy(user: User) -> Disconnect | None:
+def policy_of(user: User) -> Disconnect | None:
     """The same for forms."""
     return Disconnect() if user.keeps_answering else None
 

@@ -36,6 +36,8 @@ class GenerationRequest(Struct, frozen=True, kw_only=True):
     stop: list[str] = msgspec.field(default_factory=list)
     tools: list[dict[str, Any]] = msgspec.field(default_factory=list)
     on_disconnect: Disconnect = Disconnect()
+    continues: bool = False
+    """The last message is an answer that broke off, and what is asked for is its rest alone."""
 
     def to_json(self) -> bytes:
         return msgspec.json.encode(self)

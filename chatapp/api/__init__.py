@@ -6,6 +6,7 @@ from ninja import NinjaAPI
 
 from chatapp.api.chats import router as chats
 from chatapp.api.failures import handle_failures
+from chatapp.api.messages import router as messages
 from chatapp.api.responses import router as responses
 from chatapp.auth import api_auth
 
@@ -18,4 +19,5 @@ api = NinjaAPI(
 )
 api.add_router("/responses", responses)
 api.add_router("/chats", chats)
+api.add_router("/messages", messages)
 handle_failures(api)

@@ -169,6 +169,29 @@ class MessageIn(Strict):
     on_disconnect: OnDisconnect | None = None
 
 
+class EditIn(Strict):
+    text: str
+    model: str | None = None
+    """Null: the chat's."""
+    on_disconnect: OnDisconnect | None = None
+
+
+class RegenerateIn(Strict):
+    model: str | None = None
+    """Null: the one that was asked before."""
+    on_disconnect: OnDisconnect | None = None
+
+
+class ContinueIn(Strict):
+    on_disconnect: OnDisconnect | None = None
+
+
+class Shown(Schema):
+    chat_id: UUID
+    message_id: int
+    """The last message of the branch that is shown now."""
+
+
 class MessageOut(Schema):
     id: int
     parent_id: int | None

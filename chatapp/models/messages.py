@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from django.db import models
 from django.db.models import F, Q
@@ -10,6 +10,9 @@ from django.db.models.expressions import RawSQL
 
 from chatapp.models.chats import Chat
 from chatapp.models.responses import Response
+
+if TYPE_CHECKING:
+    from chatapp.models.people import User
 
 # By hand, because a recursion cannot be said in Django's words. A path is read with what it says,
 # so the other branches of a chat cost nothing.
@@ -22,6 +25,9 @@ _PATH: Final = """
 
 
 class MessageQuerySet(models.QuerySet["Message"]):
+    def visible_to(self, user: User) -> Self:
+        return self.filter(chat__in=Chat.objects.visible_to(user))
+
     def path_to(self, message_id: int | None) -> Self:
         """What leads from the beginning to this message, with it; nothing leads to None.
 

@@ -12,7 +12,8 @@ Refused
 │   └── LimitReached    this person's plan leaves no room for one more
 │       ├── EnoughRunning   for as long as so many are running
 │       └── DayUsedUp       until others end with less than was set aside, or the day is over
-├── NotRetryable    there is nothing to try again, or no longer
+├── NotRetryable    there is nothing to try again, or not yet
+├── NotContinuable  there is no beginning that a model could go on with
 ├── StoreAway       Redis cannot be reached: nothing was written, try again later
 └── NoRoom          Redis takes nothing new: nothing was written, what runs goes on
 
@@ -113,6 +114,10 @@ class QueueFull(Occupied):
 
 
 class NotRetryable(Refused):
+    status = 409
+
+
+class NotContinuable(Refused):
     status = 409
 
 

@@ -34,6 +34,8 @@ class End:
     sentence: str = ""
     retry: bool = False
     """Whether trying again makes sense."""
+    continues: bool = False
+    """Whether its words are a beginning that can be gone on with."""
 
 
 @cache  # part of the program, like a template
@@ -73,7 +75,10 @@ def end_of(snapshot: Snapshot) -> End:
     nothing = "" if completed else table()["nothing"]
     kept = table()["kept"] if wrote else nothing
     retry = snapshot.error.retryable if snapshot.error else words["retry"]
-    return End(words["label"], _sentence(words["happened"], kept, words["next"]), retry)
+    begun = bool(snapshot.text) and not completed and not snapshot.tool_calls
+    continues = begun and (snapshot.status != Status.FAILED or retry)
+    sentence = _sentence(words["happened"], kept, words["next"])
+    return End(words["label"], sentence, retry, continues)
 
 
 def state_of(snapshot: Snapshot) -> str:

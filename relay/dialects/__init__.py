@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from relay.dialects.anthropic import ANTHROPIC
+from relay.dialects.continuation import JointScan, beginning_of, told, writes_on
 from relay.dialects.dialect import Asked, Decoder, Dialect, Finish
 from relay.dialects.llamacpp import LLAMACPP
 from relay.dialects.openai_chat import OPENAI_CHAT
@@ -15,6 +16,7 @@ from relay.dialects.sglang_tokens import SGLANG_TOKENS
 from relay.dialects.stop_scan import StopScan
 from relay.dialects.think_tags import ThinkTags
 from relay.dialects.vllm_tokens import VLLM_TOKENS
+from relay.wire.joint import Joint
 from relay.wire.think_tags import ThinkTagSplitter
 
 _ALL: Final = (OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC, LLAMACPP, VLLM_TOKENS, SGLANG_TOKENS)
@@ -29,9 +31,12 @@ def decoder_for(dialect: Dialect, asked: Asked) -> Decoder:
         opening, closing = model.think_tags
         inside = model.start_in_reasoning
         decoder = ThinkTags(decoder, ThinkTagSplitter(opening, closing, starts_inside=inside))
+    if request.continues:
+        repeats = not writes_on(dialect, model)
+        decoder = JointScan(decoder, Joint(beginning_of(request), repeats=repeats))
     if request.stop:
         decoder = StopScan(decoder, request.stop)
     return decoder
 
 
-__all__ = ["DIALECTS", "Asked", "Decoder", "Dialect", "Finish", "decoder_for"]
+__all__ = ["DIALECTS", "Asked", "Decoder", "Dialect", "Finish", "decoder_for", "told"]

@@ -114,6 +114,8 @@ class Dialect:
     """Instead of `path`, where it depends on the model."""
     template: Template | None = None
     """Set: the engine is asked for the prompt first, and the request carries that text."""
+    prefills: bool = False
+    """A last message of the assistant is written on, not answered."""
     prompt_ids: bool = False
     """The request carries token ids: the model's `chat_template` makes the text, its `tokenizer`
     the ids."""

@@ -159,4 +159,5 @@ LLAMACPP: Final = Dialect(
     decoder=lambda asked: LlamaCppDecoder(secret=asked.model.api_key),
     error_of_body=lambda status, body, model: error_of_body(status, body, secret=model.api_key),
     template=Template(path="/apply-template", build=build_template, prompt_in=prompt_in),
+    prefills=True,
 )

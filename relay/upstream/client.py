@@ -15,7 +15,7 @@ import aiohttp
 import httpx
 import msgspec
 
-from relay.dialects import DIALECTS, Asked, Dialect, decoder_for
+from relay.dialects import DIALECTS, Asked, Dialect, decoder_for, told
 from relay.errors import ErrorKind, UpstreamError
 from relay.upstream.call import LOST, Call, close, late
 from relay.upstream.capture import Captures, Tape
@@ -68,7 +68,7 @@ class Upstream:
         silence.begin(started_s)
         try:
             asked = await self._prepared(
-                dialect, Asked(request=request, model=model, stream=stream)
+                dialect, Asked(request=told(request, dialect, model), model=model, stream=stream)
             )
             decoder = decoder_for(dialect, asked)
             response = await self._send(

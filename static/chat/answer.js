@@ -27,6 +27,8 @@ export class AnswerView {
   #stopping = false;
   /** Nothing more will come, though the answer may go on. */
   #unfollowed = false;
+  /** What the answer goes on from, written before it. @type {{text: string, reasoning: string}} */
+  #before;
   #parts;
   #views;
 
@@ -36,9 +38,11 @@ export class AnswerView {
    * @param {import('./words.js').Words} options.words
    * @param {() => void} [options.painted] called after each paint
    * @param {import('./render.js').Screen} [options.screen]
+   * @param {{text: string, reasoning: string}} [options.before] what it goes on from
    */
-  constructor(element, { words, painted = () => {}, screen }) {
+  constructor(element, { words, painted = () => {}, screen, before = { text: '', reasoning: '' } }) {
     this.element = element;
+    this.#before = before;
     this.#words = words;
     this.#painted = painted;
     this.#painter = new Painter(() => this.#paint(), screen);
@@ -54,6 +58,7 @@ export class AnswerView {
       sentence: part('sentence'),
       icon: part('icon'),
       retry: part('retry'),
+      continue: part('continue'),
     };
     this.#views = {
       'text.delta': new MarkdownView(part('text'), { labels: words.table.prose }),
@@ -129,8 +134,8 @@ export class AnswerView {
   /** @param {Snapshot} snapshot */
   #paintText(snapshot) {
     if (this.#replaced) {
-      this.#views['text.delta'].show(snapshot.text);
-      this.#views['reasoning.delta'].show(snapshot.reasoning);
+      this.#views['text.delta'].show(this.#before.text + snapshot.text);
+      this.#views['reasoning.delta'].show(this.#reasoning(snapshot));
       this.#views['refusal.delta'].show(snapshot.refusal);
       this.#replaced = false;
     } else {
@@ -141,7 +146,12 @@ export class AnswerView {
     }
     this.#pending = [];
     if (this.ended || this.#unfollowed) this.#views['text.delta'].finish();
-    this.#parts.reasoning.hidden = snapshot.reasoning === '';
+    this.#parts.reasoning.hidden = this.#reasoning(snapshot) === '';
+  }
+
+  /** @param {Snapshot} snapshot */
+  #reasoning({ reasoning }) {
+    return [this.#before.reasoning, reasoning].filter((part) => part !== '').join('\n\n');
   }
 
   /** @param {Snapshot} snapshot */
@@ -167,17 +177,18 @@ export class AnswerView {
 
   /** @param {Snapshot} snapshot */
   #paintEnd(snapshot) {
-    const { end, label, sentence, icon, retry } = this.#parts;
+    const { end, label, sentence, icon, retry, continue: goOn } = this.#parts;
     if (!this.ended) {
       end.hidden = true;
       return;
     }
-    const words = this.#words.end(snapshot);
+    const words = this.#words.end({ ...snapshot, text: this.#before.text + snapshot.text });
     end.hidden = words.label === '';
     setText(label, words.label);
     setText(sentence, words.sentence);
     setAttribute(icon, 'href', `#icon-${snapshot.status}`);
     retry.hidden = !words.retry;
+    goOn.hidden = !words.continues;
   }
 }
 

@@ -19,8 +19,8 @@ export class Outbox {
   /**
    * @param {string} chat
    * @param {{text: string, model?: string, on_disconnect: any}} message
-   * @returns {Promise<{id: string, trouble: ''} | {id: null, trouble: string}>} the response's id, or
-   *   a sentence for the person
+   * @returns {Promise<{id: string, question: number, answer: number, trouble: ''} | {id: null, trouble: string}>}
+   *   the ids of the response and of both messages, or a sentence for the person
    */
   async send(chat, message) {
     const body = JSON.stringify([chat, message]);
@@ -29,7 +29,8 @@ export class Outbox {
     const reply = await this.#post(url, { json: message, key: this.#attempt.key });
     if (reply.status !== 202) return this.#failed(reply);
     this.#attempt = { body: '', key: '' };
-    return { id: reply.body.id, trouble: '' };
+    const { id, question_id: question, answer_id: answer } = reply.body;
+    return { id, question, answer, trouble: '' };
   }
 
   /**

@@ -1,4 +1,5 @@
 /** The page of one chat: what the server rendered comes alive. */
+import { fillActions } from './actions.js';
 import { AnswerView } from './answer.js';
 import { Composer } from './composer.js';
 import { Following } from './following.js';
@@ -57,7 +58,8 @@ function announce(sentence) {
  */
 function follow(item, snapshot) {
   const id = /** @type {string} */ (item.dataset.answer);
-  const view = new AnswerView(item, { words, painted: () => end.painted() });
+  const before = document.getElementById(`before-${id}`) ? read(`before-${id}`) : undefined;
+  const view = new AnswerView(item, { words, painted: () => end.painted(), before });
   if (snapshot) view.replace(snapshot);
   presence.follow(id);
   markRunning(id, true);
@@ -82,8 +84,9 @@ function follow(item, snapshot) {
  * @returns {Promise<string>} what went wrong, or ''
  */
 async function send(text, model) {
-  const { id, trouble } = await outbox.send(page.chat, { text, model, on_disconnect: page.on_disconnect });
-  if (id === null) return trouble;
+  const sent = await outbox.send(page.chat, { text, model, on_disconnect: page.on_disconnect });
+  if (sent.id === null) return sent.trouble;
+  const { id, question, answer } = sent;
   const turn = /** @type {HTMLTemplateElement} */ (element('turn')).content.cloneNode(true);
   const fresh = /** @type {DocumentFragment} */ (turn);
   const item = /** @type {HTMLElement} */ (fresh.querySelector('[data-answer]'));
@@ -91,6 +94,7 @@ async function send(text, model) {
   new TextView(/** @type {Element} */ (fresh.querySelector('[data-part="question"]'))).show(text);
   item.querySelector('[data-part="retry"]')?.setAttribute('action', page.retry_url.replace('RESPONSE', id));
   item.querySelector('[data-part="remove"]')?.setAttribute('action', page.stop_url.replace('RESPONSE', id));
+  fillActions(fresh, { question, answer, text });
   transcript.append(fresh);
   end.pin();
   if (following) wait(item);
@@ -113,7 +117,8 @@ for (const item of transcript.querySelectorAll('[data-answer][data-running]')) {
   else follow(running, read(`snapshot-${running.dataset.answer}`));
 }
 presence.start();
-end.pin();
+// A version that was chosen is in sight; everything else begins at the end.
+if (!document.querySelector('.turn:target:not(:last-child)')) end.pin();
 
 document.addEventListener('visibilitychange', () => {
   following?.view.visibilityChanged();

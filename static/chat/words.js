@@ -4,7 +4,7 @@
  * before and after it is loaded anew. Every sentence says what happened, what was kept, what to do.
  *
  * @typedef {{happened: string, next: string}} Trouble
- * @typedef {{label: string, sentence: string, retry: boolean}} End
+ * @typedef {{label: string, sentence: string, retry: boolean, continues: boolean}} End
  */
 
 export class Words {
@@ -24,9 +24,12 @@ export class Words {
     const reasons = this.table.ends[status];
     const key = status === 'completed' && !wrote ? 'empty' : (reason ?? '*');
     const { label, happened, next, retry } = reasons[key] ?? reasons['*'];
-    if (!label) return { label, sentence: '', retry };
+    if (!label) return { label, sentence: '', retry, continues: false };
     const kept = wrote ? this.table.kept : status === 'completed' ? '' : this.table.nothing;
-    return { label, sentence: sentence(happened, kept, next), retry: error ? error.retryable : retry };
+    const again = error ? error.retryable : retry;
+    const begun = status !== 'completed' && snapshot.text !== '' && snapshot.tool_calls.length === 0;
+    const continues = begun && (status !== 'failed' || again);
+    return { label, sentence: sentence(happened, kept, next), retry: again, continues };
   }
 
   /**

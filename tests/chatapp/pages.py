@@ -43,7 +43,7 @@ class Page:
 
     @property
     def box(self) -> str:
-        found = re.search(r"<textarea[^>]*>\n(.*?)</textarea>", self.html, re.S)
+        found = re.search(r'<textarea id="text"[^>]*>\n(.*?)</textarea>', self.html, re.S)
         assert found, "no box in the page"
         return unescape(found[1])
 

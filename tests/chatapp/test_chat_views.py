@@ -192,7 +192,7 @@ async def test_a_long_chat_is_shown_from_its_end_and_in_pages(ann: Browser, user
     page = await ann.get(url)
     assert 'id="composer"' in page.html
     while True:
-        seen = re.findall(r"turn-\d{3}", page.html[page.html.index("<ol id=") :]) + seen
+        seen = re.findall(r"<p>(turn-\d{3})", page.html[page.html.index("<ol id=") :]) + seen
         older = re.search(r'data-part="older" href="(\?before=\d+)"', page.html)
         if older is None:
             break
@@ -217,7 +217,7 @@ def test_a_page_costs_the_same_queries_however_long_its_chat_and_list_are(user: 
         with CaptureQueriesContext(connection) as queries:
             assert client.get(f"/chats/{chat.pk}/").status_code == 200
         counts.append([query["sql"] for query in queries if query["sql"].startswith("SELECT")])
-    assert len(counts[0]) == len(counts[1]) <= 9, counts[1]
+    assert len(counts[0]) == len(counts[1]) <= 11, counts[1]
 
 
 async def test_the_page_says_what_was_and_what_will_be_left_out(

@@ -243,7 +243,7 @@ export class FakeDocument {
 /** An element with the parts of templates/chat/_answer.html, which tests/chatapp holds to this list. */
 export const ANSWER_PARTS = [
   ...['article', 'reasoning', 'reasoning-text', 'text', 'refusal', 'calls', 'state'],
-  ...['end', 'icon', 'label', 'sentence', 'retry', 'remove'],
+  ...['end', 'icon', 'label', 'sentence', 'retry', 'remove', 'continue', 'actions'],
 ];
 
 /** @returns {any} */

@@ -8,7 +8,7 @@ import { wordTable } from './ground.js';
 
 const words = new Words(wordTable());
 const MESSAGE = { text: 'Hi', on_disconnect: null };
-const TAKEN = { status: 202, body: { id: '0-r' }, detail: '' };
+const TAKEN = { status: 202, body: { id: '0-r', question_id: 1, answer_id: 2 }, detail: '' };
 const LOST = { status: 'network', body: null, detail: '' };
 
 /** @param {any[]} replies */
@@ -24,7 +24,7 @@ function open(...replies) {
 
 test('a message that was taken gives the id of its answer', async () => {
   const { outbox, sent } = open(TAKEN);
-  assert.deepEqual(await outbox.send('c1', MESSAGE), { id: '0-r', trouble: '' });
+  assert.deepEqual(await outbox.send('c1', MESSAGE), { id: '0-r', question: 1, answer: 2, trouble: '' });
   assert.equal(sent[0].url, '/api/chats/c1/messages');
   assert.deepEqual(sent[0].json, MESSAGE);
 });

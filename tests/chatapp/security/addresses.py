@@ -108,6 +108,10 @@ TABLE: Final[dict[str, Rule]] = {
     "chats/<uuid:chat_id>/export.<str:kind>": Rule(own_page, LOOK),
     "responses/<str:response_id>/stop": Rule(own_page, {"*": 302}),
     "responses/<str:response_id>/retry": Rule(own_page, {"POST": ANSWERING, "*": 302}),
+    "messages/<int:message_id>/edit": Rule(own_form, {"POST": ANSWERING}),
+    "messages/<int:message_id>/regenerate": Rule(own_form, {"POST": ANSWERING}),
+    "messages/<int:message_id>/continue": Rule(own_form, {"POST": ANSWERING}),
+    "messages/<int:message_id>/choose": Rule(own_form, {"POST": 302}),
     "account/login/": Rule(entrance, FORM),
     "account/logout/": Rule(public, LOOK | {"OPTIONS": 200, "POST": 302}),
     "account/password/": Rule(page, FORM),
@@ -144,6 +148,10 @@ TABLE: Final[dict[str, Rule]] = {
     "api/chats/<uuidstr:chat_id>/messages": Rule(
         own_api, {"GET": 200, "POST": ANSWERING}, b'{"text": "hello"}'
     ),
+    "api/messages/<message_id>/edit": Rule(own_api, {"POST": ANSWERING}, b'{"text": "hello"}'),
+    "api/messages/<message_id>/regenerate": Rule(own_api, {"POST": ANSWERING}),
+    "api/messages/<message_id>/continue": Rule(own_api, {"POST": ANSWERING}),
+    "api/messages/<message_id>/choose": Rule(own_api, {"POST": 200}),
     "admin/": Rule(any_staff, {"*": 200}),
     "admin/models/": Rule(admin, {"*": 200}),
     "admin/login/": Rule(admin_entrance, FORM | {"GET": 302}),
@@ -180,6 +188,7 @@ ASGI: Final = {
     r"^api/responses/(?P<response_id>[^/]+)/events$": "api/responses/<response_id>/events",
     r"^api/responses$": "api/responses",
     r"^api/chats/[^/]+/messages$": "api/chats/<uuidstr:chat_id>/messages",
+    r"^api/messages/[^/]+/(?:edit|regenerate|continue)$": "api/messages/<message_id>/edit",
     r"^api/": "^api/",
     "": "",
 }

@@ -28,10 +28,10 @@ from django.utils import timezone
 
 from chatapp.asgi import _routes
 from chatapp.auth import make_key
-from chatapp.models import ApiKey, AuditEvent, Chat, Plan, Response, User
+from chatapp.models import ApiKey, AuditEvent, Chat, Message, Plan, Response, User
 from chatapp.services.settling import submit
 from relay import new_response_id
-from tests.chatapp.conftest import make_row
+from tests.chatapp.conftest import make_row, talk
 from tests.chatapp.security.addresses import (
     ASGI,
     CALLERS,
@@ -123,6 +123,7 @@ class Things:
         elsewhere = UserSession(user=owner, ip="::", session_key=uuid4().hex, user_agent="phone")
         elsewhere.save()
         self.session_id = elsewhere.pk
+        self.message, self.answer = talk(self.chat, "hello", "hi")
         audited = AuditEvent.objects.create(at=timezone.now(), actor="ann", action="test")
         self._objects: dict[str, Any] = {
             "response": quote(self.response.pk),
@@ -137,6 +138,10 @@ class Things:
             ].pk,
         }
 
+    def _message_of(self, route: str) -> int:
+        """Of the person, but for what is done to answers."""
+        return self.message.pk if "continue" not in route else self.answer.pk
+
     def url(self, route: str) -> str:
         model = route.split("/")[2] if route.count("/") > 2 else ""
         url = route.replace("^(?P<app_label>auth|chatapp|account)/$", "chatapp/")
@@ -150,6 +155,7 @@ class Things:
         url = url.replace("<str:kind>", "json")
         url = re.sub("<(uuid|uuidstr):chat_id>", str(self.chat.pk), url)
         url = re.sub("<((str|path):)?response_id>", self.response.pk, url)
+        url = re.sub("<(int:)?message_id>", str(self._message_of(route)), url)
         return "/" + re.sub("<path:content_type_id>", "1", url)
 
 
@@ -238,6 +244,7 @@ async def test_what_is_somebody_elses_looks_like_what_is_not(
     nothing = copy(things)
     nothing.chat, nothing.response = Chat(), Response(id=new_response_id())
     nothing.key_id = nothing.session_id = 999_999
+    nothing.message = nothing.answer = Message(id=10**9)
     looked = 0
     for route, rule in TABLE.items():
         if rule.kind not in (own_page, own_form, own_api) or (

@@ -1,0 +1,21 @@
+/**
+ * The forms at a turn that scripts have written (templates/chat/_actions.html): they are told what
+ * they are about. They are sent as forms, and the server answers with the page.
+ */
+
+/**
+ * @param {DocumentFragment | Element} turn a question and its answer, copied from the template
+ * @param {{question: number, answer: number, text: string}} about ids of the messages, and what was asked
+ */
+export function fillActions(turn, { question, answer, text }) {
+  for (const [kind, id] of /** @type {[string, number][]} */ ([['question', question], ['answer', answer]])) {
+    const item = /** @type {Element} */ (turn.querySelector(`.${kind}`));
+    item.id = `message-${id}`;
+    for (const form of item.querySelectorAll('.actions form')) {
+      const action = form.getAttribute('action') ?? '';
+      form.setAttribute('action', action.replace('/messages/0/', `/messages/${id}/`));
+    }
+  }
+  const box = turn.querySelector('.edit textarea');
+  if (box) box.textContent = text; // its default value: what a reset form goes back to
+}
