@@ -88,3 +88,58 @@ export async function touched(text, step) {
   place.remove();
   return { changes, blocks };
 }
+
+const ALLOWED = new Set(
+  'a blockquote br button code del div em figcaption figure h3 h4 h5 h6 hr li ol p pre s span strong table tbody td th thead tr ul'.split(' '),
+);
+const MATHS = 'http://www.w3.org/1998/Math/MathML';
+
+/** What is not to be in a tree of prose. */
+export function strange(root) {
+  return [...root.querySelectorAll('*')].flatMap((element) => {
+    const found = [];
+    if (element.namespaceURI === MATHS ? element.hasAttribute('href') : !ALLOWED.has(element.localName)) found.push(element.outerHTML);
+    for (const { name, value } of element.attributes) {
+      if (/^on|^id$|^name$|src|style|ping|action/.test(name) && element.namespaceURI !== MATHS) found.push(`${name}=${value}`);
+      if (name === 'href' && !/^(https?:\/\/[0-9a-z[]|mailto:.)/i.test(value)) found.push(value);
+    }
+    return found;
+  });
+}
+
+/** Streams a text in pieces of this length, with what comes after a block is closed; what is strange then. */
+export async function stream(text, step) {
+  const place = box();
+  const view = new MarkdownView(place, { calm: false });
+  const letters = step < text.length ? [...text] : [text];
+  const size = step < text.length ? step : 1;
+  const found = [];
+  for (let at = 0; at < letters.length; at += size) {
+    view.append(letters.slice(at, at + size).join(''));
+    found.push(...strange(place));
+  }
+  view.finish();
+  await new Promise((done) => requestIdleCallback(done, { timeout: 100 }));
+  found.push(...strange(place));
+  const shown = place.textContent.length;
+  place.remove();
+  return { found, shown };
+}
+
+/** The longest time that each of these flushes takes, in ms. */
+export function slowest(text, step) {
+  const place = box();
+  const view = new MarkdownView(place, { calm: false });
+  let worst = 0;
+  for (let at = 0; at < text.length; at += step) {
+    const begun = performance.now();
+    view.append(text.slice(at, at + step));
+    worst = Math.max(worst, performance.now() - begun);
+  }
+  const begun = performance.now();
+  view.finish();
+  worst = Math.max(worst, performance.now() - begun);
+  const shown = place.textContent.length;
+  place.remove();
+  return { worst, shown };
+}

@@ -21,6 +21,8 @@ const HEALING = {
   linkMode: /** @type {const} */ ('text-only'),
   ...{ katex: false, htmlTags: false, comparisonOperators: false, singleTilde: false },
 };
+/** Of the line that opens a block of code. */
+const MAX_FENCE_UNITS = 200;
 const FENCE = /^(`{3,}|~{3,})([^\n]*)\n/;
 
 export class MarkdownView {
@@ -31,6 +33,8 @@ export class MarkdownView {
   #text = '';
   /** Where the open block begins in the text. */
   #from = 0;
+  /** Where the line begins that is not whole yet. */
+  #whole = 0;
   /** Up to where whole lines were looked at for a block that they close. */
   #lines = 0;
   /** Elements of the box that are closed. */
@@ -67,6 +71,8 @@ export class MarkdownView {
   append(delta) {
     const more = prepared(delta);
     if (more === '') return;
+    const end = more.lastIndexOf('\n') + 1;
+    if (end > 0) this.#whole = this.#text.length + end;
     this.#text += more;
     this.#finished = false;
     this.#flush();
@@ -100,8 +106,9 @@ export class MarkdownView {
     this.#fence = null;
     [this.#closed, this.#read, this.#lines] = [0, 0, 0];
     this.#finished = false;
-    const whole = this.#text.lastIndexOf('\n') + 1;
-    const closed = this.#text.slice(0, offsetOfLine(this.#text, lastBlockLine(this.#text.slice(0, whole))));
+    this.#whole = this.#text.lastIndexOf('\n') + 1;
+    const lines = this.#text.slice(0, this.#whole);
+    const closed = lines.slice(0, offsetOfLine(lines, lastBlockLine(lines)));
     const fresh = this.#build(closed, this.#env);
     const open = this.#calm ? [] : this.#build(this.#text.slice(closed.length), this.#env, true);
     this.#replace([...fresh, ...open]);
@@ -112,10 +119,9 @@ export class MarkdownView {
   #flush() {
     for (;;) {
       if (this.#fence && !this.#addCode()) return;
-      const whole = this.#text.lastIndexOf('\n') + 1;
-      if (whole > this.#lines) {
-        this.#lines = whole;
-        this.#commit(this.#text.slice(this.#from, whole));
+      if (this.#whole > this.#lines) {
+        this.#lines = this.#whole;
+        this.#commit(this.#text.slice(this.#from, this.#whole));
       }
       if (this.#calm) return;
       const open = this.#text.slice(this.#from);
@@ -151,11 +157,13 @@ export class MarkdownView {
    */
   #addRaw(text) {
     const last = this.#box.lastElementChild;
-    if (last?.className === 'raw') last.textContent = text;
-    else if (text !== '') {
+    if (last?.className === 'raw') {
+      const node = /** @type {Text} */ (last.firstChild);
+      node.appendData(text.slice(node.data.length));
+    } else if (text !== '') {
       const raw = this.#document.createElement('p');
       raw.className = 'raw';
-      raw.textContent = text;
+      raw.appendChild(this.#document.createTextNode(text));
       this.#box.appendChild(raw);
     }
   }
@@ -165,7 +173,7 @@ export class MarkdownView {
    * @returns {boolean} whether it begins a block of code; then that stands on the page, still empty
    */
   #beginCode(open) {
-    const found = FENCE.exec(open);
+    const found = FENCE.exec(open.slice(0, MAX_FENCE_UNITS));
     if (!found) return false;
     const [first, marks, info] = found;
     if (marks[0] === '`' && info.includes('`')) return false;
@@ -185,8 +193,9 @@ export class MarkdownView {
     let at = fence.at;
     for (;;) {
       const end = text.indexOf('\n', at);
-      const line = text.slice(at, end < 0 ? text.length : end);
-      if (end >= 0 && fence.end.test(line)) {
+      // The rest of a line that was begun before closes nothing.
+      const line = text[at - 1] === '\n' ? text.slice(at, end < 0 ? text.length : end) : null;
+      if (end >= 0 && line !== null && fence.end.test(line)) {
         if (at > fence.at) fence.node.appendData(clean(text.slice(fence.at, at)));
         this.#fence = null;
         [this.#from, this.#lines, this.#read] = [end + 1, end + 1, 0];
@@ -195,7 +204,7 @@ export class MarkdownView {
       }
       if (end < 0) {
         // It may become the line that closes the block: held back until that is known.
-        if (!fence.maybe.test(line)) at = text.length;
+        if (line === null || !fence.maybe.test(line)) at = text.length;
         break;
       }
       at = end + 1;
