@@ -71,7 +71,7 @@ def parse(text: str) -> list[Token]:
 
 
 def _units(text: str) -> int:
-    return len(text) + sum(letter > "\uffff" for letter in text)
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _typed(text: str) -> list[Token]:
