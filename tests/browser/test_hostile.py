@@ -57,6 +57,9 @@ class Ground:
             self.requests.append(url)
             await route.abort()
 
+    def violated(self, directive: str) -> None:
+        self.complaints.append(directive)
+
     async def open(self, html: str = "") -> None:
         self.html = html
         await self.page.goto("http://prose.test/")
@@ -77,7 +80,7 @@ async def ground(chromium_browser: Browser) -> AsyncIterator[Ground]:
     page.on("console", lambda message: ground.complaints.append(message.text))
     page.on("pageerror", lambda error: ground.complaints.append(str(error)))
     page.on("dialog", lambda dialog: ground.complaints.append(dialog.message))
-    await page.expose_function("report", lambda what: ground.complaints.append(what))
+    await page.expose_function("report", ground.violated)
     await page.add_init_script(WATCH)
     await page.route("**/*", ground.serve)
     yield ground
