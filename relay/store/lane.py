@@ -135,8 +135,8 @@ class Lane:
             self._fail(batch, str(error) or "time-out")
         except BaseException:
             # Cancelled in the middle: replies may still come, so this connection serves nobody.
-            self._connection = None
             self._fail(batch, "cancelled")
+            await self._drop_connection()
             raise
         finally:
             self._busy = False

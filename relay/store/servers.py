@@ -6,12 +6,13 @@ serves a key is found out here, and again after every lost connection.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from redis.asyncio.connection import Connection, ConnectionPool, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError
+from redis.exceptions import ConnectionError, RedisError
 
 from relay.store.lane import Lane
 from relay.store.subscription import RedisSubscription
@@ -61,8 +62,18 @@ async def dial(address: Address, host: Host) -> AbstractConnection:
     """A connection to one of the servers that an address leads to. Raises RedisError, OSError."""
     kind = _OnceSSL if address.tls else _Once
     options = connection_options() | dict(address.options)
-    made: AbstractConnection = kind(host=host[0], port=host[1], **options)
-    await made.connect()  # type: ignore[no-untyped-call]
+    return await _opened(kind(host=host[0], port=host[1], **options))
+
+
+async def _opened(made: AbstractConnection) -> AbstractConnection:
+    try:
+        await made.connect()  # type: ignore[no-untyped-call]
+    except BaseException:
+        # redis-py closes what is cancelled in the handshake's reads and writes. Between them it
+        # leaves the socket open, and whoever asked has nothing to close.
+        with suppress(RedisError, OSError):
+            await made.disconnect(nowait=True)
+        raise
     return made
 
 
@@ -99,8 +110,7 @@ class OneServer:
 
     async def _connect(self) -> AbstractConnection:
         made: AbstractConnection = self._pool.make_connection()  # type: ignore[no-untyped-call]
-        await made.connect()  # type: ignore[no-untyped-call]
-        return made
+        return await _opened(made)
 
     async def aclose(self) -> None:
         await self._pool.aclose()

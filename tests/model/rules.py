@@ -2,10 +2,10 @@
 
 A switch that is off takes away exactly the sentence it cites, and some schedule must then break a
 law: a rule without which nothing breaks is not needed, or the model does not see why it is.
-Two rules share a switch where each covers for the other in all schedules that were tried: 7.5 and
-7.6 (nobody is noted before the log is; a log made again waits for its creator), and both halves of
-11.7 (who made a record final settles it later; whoever finds one settles it). In the first 60,000
-schedules one of two alone broke nothing, by `python -m tests.model --seeds`.
+Two pairs of rules share a switch, since each covers for the other: 7.5 and 7.6 (who comes before
+the log is noted; a log that is made again waits for anybody), and both halves of 11.7 (who made a
+record final settles it later; whoever finds one settles it). Of each pair either one alone broke
+nothing in the first 60,000 schedules; 7.5 alone does at seed 428545.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import pytest
 
 from relay import events as ev
 from relay.follow import follow
-from relay.generate import End, ended
+from relay.generate import End, Outcome, ended
 from relay.store import Cancelled, Store, fold_log
 from relay.supervisor import Supervisor
 from tests.relay.actors import MODEL, MemoryRecords, PuppetCall, PuppetUpstream
@@ -177,18 +177,21 @@ async def test_an_end_that_is_lost_after_its_record_is_put_back(stage: Stage) ->
     call.say("all of it")
     await stage.until_text("all of it")
     replica = await replica_of(stage.store, stage.url)
-    finalize = stage.records.finalize
+    finalize, lost = stage.records.finalize, asyncio.Event()
 
-    async def lossy(outcome):
+    async def lossy(outcome: Outcome) -> None:
         await finalize(outcome)
-        await promote(stage.store, stage.url, replica)
+        if not lost.is_set():
+            await promote(stage.store, stage.url, replica)
+            lost.set()
 
     stage.records.finalize = lossy  # type: ignore[method-assign]
     call.end()
+    await lost.wait()  # until then the log is closed for the first time
 
     async def closed() -> bool:
         folded = await fold_log(stage.store, stage.rid)
-        return bool(stage.records.outcomes) and folded is not None and folded[0].ended
+        return folded is not None and folded[0].ended
 
     await wait_until(closed, "the log to be closed again")
     folded = await fold_log(stage.store, stage.rid)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from redis.asyncio.connection import Connection
 from redis.exceptions import ResponseError
 
 from relay.errors import StoreUnavailable
+from relay.store.address import read_address
 from relay.store.lane import MAX_COMMANDS
-from relay.store.servers import OneServer
+from relay.store.servers import OneServer, dial
 from tests.valkey import PrivateValkey
+from tests.waiting import wait_until
 
 
 async def test_commands_of_many_tasks_come_back_in_order_over_one_connection(
@@ -74,3 +77,30 @@ async def test_a_server_that_is_away_is_said_to_everybody_who_waits() -> None:
     with pytest.raises(StoreUnavailable):
         await lane.send(("PING",))
     server.close()
+
+
+@pytest.mark.parametrize("how", ["by its address", "found out"])
+async def test_connecting_that_is_cancelled_half_way_leaves_no_socket(
+    redis_url: str, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """redis-py closes what is cancelled in the handshake's reads and writes, not between them."""
+    made: list[Connection] = []  # held, so that no destructor closes a socket for us
+
+    async def hesitate(self: Connection, check_health: bool = True) -> None:
+        made.append(self)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Connection, "on_connect_check_health", hesitate)
+    address = read_address(redis_url)
+    work = (
+        OneServer(redis_url).connect("any")
+        if how == "by its address"
+        else dial(address, address.hosts[0])
+    )
+    connecting = asyncio.create_task(work)
+    await wait_until(lambda: made, "the handshake to begin")
+    assert made[0].is_connected
+    connecting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await connecting
+    assert not made[0].is_connected
