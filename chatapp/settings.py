@@ -251,7 +251,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "chatapp.middleware.problems.Problems",
     "chatapp.middleware.on_loop.Security",
-    "servestatic.middleware.ServeStaticMiddleware",
+    "chatapp.middleware.static_files.StaticFiles",
     "chatapp.middleware.on_loop.ContentSecurityPolicy",
     "chatapp.middleware.on_loop.Session",
     "chatapp.middleware.on_loop.Common",

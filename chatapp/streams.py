@@ -84,7 +84,8 @@ class Streams:
 
     async def events(self, scope: Scope, receive: Receive, send: Send) -> None:
         """GET /api/responses/{id}/events."""
-        if scope["method"] != "GET":
+        # Daphne passes `get` on; Django takes it for GET, and so does this.
+        if scope["method"].upper() != "GET":
             await self._django(scope, receive, send)
             return
         try:

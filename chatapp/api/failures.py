@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from django.core.exceptions import SuspiciousOperation
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
@@ -36,6 +37,7 @@ def handle_failures(api: NinjaAPI) -> None:
     handle(TooMany, busy)
     handle(Http404, missing)
     handle(HttpError, malformed)
+    handle(SuspiciousOperation, suspicious)
     for kind in AWAY:
         handle(kind, away)
     handle(Exception, crashed)
@@ -83,6 +85,11 @@ def no_such_address(request: HttpRequest) -> HttpResponse:
 
 def malformed(request: HttpRequest, exc: HttpError) -> HttpResponse:
     return problem(exc.status_code, str(exc))
+
+
+def suspicious(request: HttpRequest, exc: SuspiciousOperation) -> HttpResponse:
+    """What Django itself refuses while it reads a request: too many fields, too much of a body."""
+    return problem(400, "The request is malformed.")
 
 
 def away(request: HttpRequest, exc: Exception) -> HttpResponse:

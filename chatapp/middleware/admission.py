@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 VISIT: Final = "chatapp.visit"
 """Where an ASGI scope keeps its Visit."""
 RETRY_AFTER_S: Final = 5
+MAX_PARAMETERS: Final = 1000
+"""Django's DATA_UPLOAD_MAX_NUMBER_FIELDS."""
 IPV6_PREFIX: Final = 64
 """What one household is given: every single address of it is its to choose."""
 
@@ -172,7 +174,8 @@ class Admission:
 
     async def _enter(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            # Daphne speaks WebSocket unasked, and nobody here answers to it: refused as 403.
+            await send({"type": "websocket.close", "code": 1000})
             return
         if any(name == b"content-encoding" for name, _ in scope["headers"]):
             # Nothing here unpacks: what would be parsed is noise, and unpacking invites bombs.
@@ -181,6 +184,10 @@ class Admission:
             return
         if not _is_address(scope["path"]):
             await refuse(send, 400, "No address has `..`, NUL or half a character in it.")
+            return
+        if scope.get("query_string", b"").count(b"&") >= MAX_PARAMETERS:
+            # Django's exception for it would be raised anew by whatever answers that exception.
+            await refuse(send, 400, f"An address has at most {MAX_PARAMETERS} parameters.")
             return
         visit = Visit(self._house, counted_as(scope))
         try:

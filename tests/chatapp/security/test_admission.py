@@ -9,9 +9,11 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from asgiref.testing import ApplicationCommunicator
 
 from chatapp.auth import make_key
 from chatapp.middleware.admission import (
+    MAX_PARAMETERS,
     Admission,
     House,
     Limits,
@@ -116,6 +118,28 @@ async def test_a_compressed_body_is_refused_unread(coding: str, site: Site) -> N
     reply = await site.whole("POST", "/api/responses", bomb, content_encoding=coding)
     assert "Content-Encoding" in is_problem(reply, 415)["detail"]
     assert reply.headers["Accept-Encoding"] == "identity"
+
+
+MANY = "&".join(f"a{n}=1" for n in range(MAX_PARAMETERS + 1))
+
+
+@pytest.mark.parametrize("path", ["/", "/api/chats", "/admin/", "/api/responses/x/events"])
+async def test_an_address_with_thousands_of_parameters_is_refused(path: str, site: Site) -> None:
+    is_problem(await site.whole("GET", f"{path}?{MANY}"), 400)
+
+
+async def test_what_django_refuses_while_it_reads_is_no_mistake_of_the_server(api: Api) -> None:
+    """Behind a server whose door does not look at it."""
+    is_problem(await api.get(f"/api/chats?{MANY}"), 400)
+
+
+async def test_a_websocket_is_refused_before_it_opens(site: Site) -> None:
+    """Nothing here speaks it, and Daphne would answer 500 to an application that says nothing."""
+    made: Any = ApplicationCommunicator
+    socket = made(site.application, {"type": "websocket", "path": "/ws", "headers": []})
+    await socket.send_input({"type": "websocket.connect"})
+    assert (await socket.receive_output(5))["type"] == "websocket.close"
+    await socket.wait(5)
 
 
 class Held:
