@@ -15,11 +15,12 @@ from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.csrf import CsrfViewMiddleware
 from django.middleware.security import SecurityMiddleware
 from django.utils.module_loading import import_string
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+from redis.exceptions import RedisClusterException
 
 from chatapp import catalog
+from chatapp.redis_clients import connect
 from chatapp.settings import TEMPORARY_KEY_PREFIX
+from relay import read_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from relay import ModelConfig
 
 REDIS_S: Final = 2.0
+SHARDS_TRIED: Final = 200
 LONG_RETENTION_S: Final = 7 * 86_400
 
 
@@ -165,34 +167,40 @@ def check_spans(**kwargs: Any) -> list[CheckMessage]:
 
 
 def check_redis(**kwargs: Any) -> list[CheckMessage]:
-    try:
-        with redis.Redis.from_url(
-            settings.REDIS_URL,
-            socket_timeout=REDIS_S,
-            socket_connect_timeout=REDIS_S,
-            retry=Retry(NoBackoff(), 0),
-        ) as client:
-            memory, persistence = client.info("memory"), client.info("persistence")
-    except (redis.RedisError, ValueError) as exc:
-        # Not the text: with a bad address it may quote REDIS_URL, whose password it is.
-        return [
-            Warning(
-                f"Redis could not be asked how it is set up ({type(exc).__name__}).",
-                hint="Run this where REDIS_URL can be reached.",
-                id="chatapp.W004",
-            )
-        ]
+    address = read_address(settings.REDIS_URL)
     found: list[CheckMessage] = []
-    policy = memory.get("maxmemory_policy", "noeviction")
-    if policy != "noeviction":
+    if address.kind != "server" and len(address.hosts) == 1:
         found.append(
             Warning(
-                f"Redis evicts ({policy}): it would throw away logs of running answers.",
+                f"REDIS_URL names one host of a {address.kind}: while it is away nothing starts.",
+                hint="Name several, separated by commas.",
+                id="chatapp.W010",
+            )
+        )
+    try:
+        with connect(settings.REDIS_URL, REDIS_S) as client:
+            infos = [primary.info() for primary in _primaries(client)]
+            if isinstance(client, redis.RedisCluster):
+                found += _idle_primaries(client)
+    except (redis.RedisError, RedisClusterException) as exc:
+        # Not the text: with a bad address it may quote REDIS_URL, whose password it is.
+        unasked = Warning(
+            f"Redis could not be asked how it is set up ({type(exc).__name__}).",
+            hint="Run this where REDIS_URL can be reached.",
+            id="chatapp.W004",
+        )
+        return [*found, unasked]
+    policies = {info.get("maxmemory_policy", "noeviction") for info in infos} - {"noeviction"}
+    if policies:
+        found.append(
+            Warning(
+                f"Redis evicts ({', '.join(sorted(policies))}): it would throw away logs of "
+                "running answers.",
                 hint="Set maxmemory-policy noeviction; a full Redis then refuses new answers.",
                 id="chatapp.W005",
             )
         )
-    if not persistence.get("aof_enabled"):
+    if not all(info.get("aof_enabled") for info in infos):
         found.append(
             Warning(
                 "Redis keeps no append-only file: its restart ends every running answer.",
@@ -200,7 +208,46 @@ def check_redis(**kwargs: Any) -> list[CheckMessage]:
                 id="chatapp.W006",
             )
         )
+    # Told only where min-replicas-to-write is set; CONFIG may be forbidden.
+    if any(info["connected_slaves"] and "min_slaves_good_slaves" not in info for info in infos):
+        found.append(
+            Warning(
+                "A primary that was cut off from its replicas goes on taking writes, which are "
+                "lost when one of them has replaced it.",
+                hint="Set min-replicas-to-write 1 and min-replicas-max-lag 10 on all servers.",
+                id="chatapp.W011",
+            )
+        )
     return found
+
+
+def _primaries(client: redis.Redis | redis.RedisCluster) -> list[redis.Redis]:
+    if isinstance(client, redis.RedisCluster):
+        primaries = client.get_primaries()  # type: ignore[no-untyped-call]
+        return [client.get_redis_connection(node) for node in primaries]
+    return [client]
+
+
+def _idle_primaries(client: redis.RedisCluster) -> list[CheckMessage]:
+    """Those that no answer is written to: each shard is one slot (PROTOCOL 13.5)."""
+    primaries = client.get_primaries()  # type: ignore[no-untyped-call]
+    wanted = {node.name for node in primaries}
+
+    def met(shards: int) -> set[str]:
+        names = [f"{{{shard}}}" for shard in range(shards)]
+        return {client.get_node_from_key(name).name for name in names}  # type: ignore[no-untyped-call]
+
+    idle = len(wanted - met(settings.RELAY.shards))
+    if not idle:
+        return []
+    enough = next((n for n in range(1, SHARDS_TRIED) if met(n) >= wanted), SHARDS_TRIED)
+    return [
+        Warning(
+            f"{idle} of {len(wanted)} primaries of the cluster get no answers.",
+            hint=f"Set RELAY_SHARDS={enough}, the least that gives each of them some.",
+            id="chatapp.W012",
+        )
+    ]
 
 
 def check_database(**kwargs: Any) -> list[CheckMessage]:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import json
 import logging
+from threading import Lock
 from typing import Any, Final
 
 from django.core.cache.backends.locmem import LocMemCache
-from django.core.cache.backends.redis import RedisCache
+from django.core.cache.backends.redis import RedisCache, RedisCacheClient
 from redis import RedisError
+from redis.exceptions import RedisClusterException
+
+from chatapp.redis_clients import connect
 
 logger = logging.getLogger(__name__)
 
@@ -30,13 +34,29 @@ class Json:
         return json.loads(data)
 
 
+class _Client(RedisCacheClient):
+    """Django's, on whatever REDIS_URL may name."""
+
+    def __init__(self, servers: list[str], **options: Any) -> None:
+        super().__init__(servers, **options)
+        self._url = servers[0]
+        self._making = Lock()
+        self._made: Any = None
+
+    def get_client(self, key: Any = None, *, write: bool = False) -> Any:
+        with self._making:
+            if self._made is None:
+                self._made = connect(self._url, TIMEOUT_S)
+        return self._made
+
+
 class Attempts(RedisCache):
     """What allauth's rate limits use of a cache: add, get, set, delete."""
 
     def __init__(self, server: str, params: dict[str, Any]) -> None:
-        options = {"serializer": Json, "socket_timeout": TIMEOUT_S}
-        options |= {"socket_connect_timeout": TIMEOUT_S}
-        super().__init__(server, params | {"OPTIONS": options})
+        # A list: of a text Django would make several servers, at each comma.
+        super().__init__([server], params | {"OPTIONS": {"serializer": Json}})
+        self._class = _Client
         self._alone = LocMemCache("attempts", {})
 
     def add(self, *args: Any, **kwargs: Any) -> bool:
@@ -54,6 +74,6 @@ class Attempts(RedisCache):
     def _either(self, name: str, args: Any, kwargs: Any) -> Any:
         try:
             return getattr(super(), name)(*args, **kwargs)
-        except RedisError as exc:
+        except (RedisError, RedisClusterException) as exc:
             logger.warning("attempts to sign in are counted by this process alone: %s", exc)
             return getattr(self._alone, name)(*args, **kwargs)
