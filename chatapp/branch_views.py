@@ -93,4 +93,5 @@ async def _do(request: HttpRequest, message_id: int, name: str, verb: Verb) -> H
 
 def _at(message: Message, shown: int | None = None) -> HttpResponse:
     page = reverse("chat", args=[message.chat_id])
-    return redirect(f"{page}#message-{shown or message.pk}")
+    # Not `#message-`: that is for who searched, and is marked.
+    return redirect(f"{page}#turn-{shown or message.pk}")

@@ -118,7 +118,7 @@ for (const item of transcript.querySelectorAll('[data-answer][data-running]')) {
 }
 presence.start();
 // A version that was chosen is in sight; everything else begins at the end.
-if (!document.querySelector('.turn:target:not(:last-child)')) end.pin();
+if (!document.querySelector('.turn:target:not(:last-child), .turn:not(:last-child) > :target')) end.pin();
 
 document.addEventListener('visibilitychange', () => {
   following?.view.visibilityChanged();

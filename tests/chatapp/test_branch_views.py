@@ -50,12 +50,12 @@ async def test_the_way_leads_back_to_the_message(
     reply = await ann.client.post(f"/messages/{answer.pk}/regenerate", {"key": "k"})
     again = await answer_to(chat)
     assert again.pk != answer.pk
-    assert reply.headers["Location"] == f"/chats/{chat.pk}/#message-{again.pk}"
+    assert reply.headers["Location"] == f"/chats/{chat.pk}/#turn-{again.pk}"
     reply = await ann.client.post(f"/messages/{answer.pk}/regenerate", {"key": "k"})
-    assert reply.headers["Location"].endswith(f"#message-{again.pk}"), "sent twice is once"
+    assert reply.headers["Location"].endswith(f"#turn-{again.pk}"), "sent twice is once"
     assert await Response.objects.acount() == 2
     reply = await ann.client.get(f"/messages/{answer.pk}/regenerate")
-    assert reply.headers["Location"] == f"/chats/{chat.pk}/#message-{answer.pk}"
+    assert reply.headers["Location"] == f"/chats/{chat.pk}/#turn-{answer.pk}"
 
 
 async def test_a_refused_edit_is_given_back_in_its_form_and_not_in_the_box(
