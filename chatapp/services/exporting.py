@@ -51,18 +51,22 @@ def markdown_of(chat: Chat, messages: Iterable[Message]) -> str:
     parts.append(f"*Begun {chat.created_at:%Y-%m-%d %H:%M} UTC with {chat.model}.*")
     if chat.system_prompt:
         parts += ["## System prompt", chat.system_prompt]
+    begun, text = 0, ""  # where the last answer stands: what goes on with it takes its place
     for message in messages:
         response = message.response
         if response is None:
             parts += ["## You", message.text]
+            begun, text = 0, ""
             continue
-        snapshot = recorded(response)
-        parts += [f"## {snapshot.model}", *_answer(message, snapshot)]
+        if begun:
+            del parts[begun:]
+        begun, text, snapshot = len(parts), text + message.text, recorded(response)
+        parts += [f"## {snapshot.model}", *_answer(text, snapshot)]
     return "\n\n".join(parts) + "\n"
 
 
-def _answer(message: Message, snapshot: Snapshot) -> list[str]:
-    parts = [message.text] if message.text else []
+def _answer(text: str, snapshot: Snapshot) -> list[str]:
+    parts = [text] if text else []
     parts += [f"*Called {call.name}.*" for call in snapshot.tool_calls]
     if snapshot.status != "completed":
         reason = f" ({snapshot.reason})" if snapshot.reason else ""

@@ -163,3 +163,23 @@ test('reasoning, refusals and tool calls have places of their own', () => {
   feed([{ type: 'tool_call.completed', seq: 5, index: 0, call_id: 'c', name: 'look_up', arguments: { q: 1 } }]);
   assert.deepEqual(part('calls').children.map((/** @type {any} */ item) => item.textContent), ['look_up{"q":1}']);
 });
+
+test('an answer that goes on is one with its beginning, to the last word', () => {
+  const element = answerElement();
+  const screen = new FakeScreen();
+  const before = { text: 'The moon pulls on the wat', reasoning: 'First.' };
+  const view = new AnswerView(element, { words, screen, before });
+  const part = (/** @type {string} */ name) => element.querySelector(`[data-part="${name}"]`);
+  view.apply({ type: 'created', seq: 1, response_id: 'r', model: 'm', created_at: 'now' });
+  view.apply({ type: 'started', seq: 2, upstream_model: 'm', attempt: 1, epoch: 1 });
+  screen.paint();
+  assert.equal(part('text').textContent, before.text);
+  view.apply({ type: 'text.delta', seq: 3, part: 0, delta: 'er.' });
+  screen.paint();
+  assert.equal(part('text').textContent, 'The moon pulls on the water.');
+  assert.equal(part('reasoning').hidden, false);
+  view.apply(end(4, { status: 'cancelled', reason: 'user' }));
+  screen.paint();
+  assert.equal(part('continue').hidden, false);
+  assert.equal(view.snapshot().text, 'er.', 'what is compared with the server is its own');
+});

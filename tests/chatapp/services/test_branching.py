@@ -200,6 +200,9 @@ async def test_an_answer_that_broke_off_is_gone_on_with(
         *("user: one", "assistant: Half of an answer.", "user: two"),
     ]
     assert not asked(following.response).continues
+    exported = await services.as_markdown(chat=await Chat.objects.aget(pk=chat.pk))
+    assert "\n\nHalf of an answer.\n\n" in exported
+    assert exported.count("## fast") == 2, "the answer, and the one that is being written"
 
 
 async def test_a_rest_that_failed_without_a_word_is_passed_over(
