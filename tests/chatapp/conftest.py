@@ -120,6 +120,12 @@ def key(user: User) -> str:
 
 
 @pytest.fixture
+def bearer(key: str) -> str:
+    """The header `Authorization` of ann's key."""
+    return f"Bearer {key}"
+
+
+@pytest.fixture
 def chat(user: User) -> Chat:
     return Chat.objects.create(user=user, model="fast", updated_at=timezone.now())
 
@@ -224,7 +230,7 @@ def api(key: str, store: MemoryStore) -> Api:
 
 
 @pytest.fixture
-async def site(store: MemoryStore) -> AsyncIterator[Site]:
+async def site(store: MemoryStore, transactional_db: None) -> AsyncIterator[Site]:
     """The whole ASGI application, driven message by message."""
     from chatapp.asgi import Application
 

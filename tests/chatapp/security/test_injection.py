@@ -75,11 +75,6 @@ def refused(reply: Exchange, *statuses: int) -> None:
     is_problem(reply, reply.status_code)
 
 
-@pytest.fixture
-def bearer(key: str) -> str:
-    return f"Bearer {key}"
-
-
 @hostile
 async def test_an_id_is_known_or_not(
     text: str, row: Response, bearer: str, site: Site, store: MemoryStore
