@@ -13,7 +13,7 @@ COMPILE := pip compile --universal --python-version 3.11 --generate-hashes --no-
            --custom-compile-command "make lock" --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format pytest postgres js fuzz chaos bench lock clean
+.PHONY: help setup run test lint format pytest postgres js fuzz chaos bench bench-page lock clean
 
 help:
 	@echo "make run      start everything: page, API, worker, Valkey, a small language model"
@@ -22,6 +22,7 @@ help:
 	@echo "make fuzz     two minutes of odd input for every parser"
 	@echo "make chaos    break real processes for five minutes (SEED=1 MINUTES=5 DB=sqlite or postgres VIEWERS=4 WORDS=400)"
 	@echo "make bench    measure, print the table, write JSON"
+	@echo "make bench-page  measure what an answer costs the browser while it is written"
 	@echo "make audit    ask PyPI whether anything in requirements.txt is known to be unsafe"
 	@echo "make lock     renew requirements.txt and requirements-model.txt"
 	@echo "make clean    remove .venv and caches (keeps .data)"
@@ -92,6 +93,10 @@ chaos: setup
 
 bench: setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash tests/bench/run.sh $(ARGS)
+
+# Beside a page that reads all of the answer anew per frame; needs npm's registry once.
+bench-page: setup
+	$(BIN)/python tests/bench/page.py $(ARGS)
 
 # The lock is what is asked about, not the environment. The tool has an environment of its own, as
 # below: it would bring twenty packages into ours. Strict: what could not be asked about is a failure,

@@ -30,6 +30,8 @@ _PAIRS: Final = {
     **{"list_item": "li", "thead": "thead", "tbody": "tbody", "tr": "tr", "th": "th", "td": "td"},
     **{"em": "em", "strong": "strong", "s": "s"},
 }
+_SIDED: Final = {"bullet_list_open", "ordered_list_open", "blockquote_open"}
+"""What has marks at its side: they stand where its first letter begins to be read."""
 _SIDE: Final = re.compile("text-align:(center|right)")
 _ATTRIBUTES: Final = {
     "a": {"class", "href", "title", "rel", "target"},
@@ -37,7 +39,8 @@ _ATTRIBUTES: Final = {
     "span": {"class"},
     "figure": {"class", "data-language"},
     "pre": {"tabindex", "role", "aria-label"},
-    "ol": {"start"},
+    "ol": {"start", "dir"},
+    **{"ul": {"dir"}, "blockquote": {"dir"}, "table": {"dir"}},
     **{"th": {"class"}, "td": {"class"}},
 }
 _TAGS: Final = {
@@ -114,7 +117,7 @@ class _Builder:
         elif name == "table":
             region = {"class": "table", "tabindex": "0", "role": "region"}
             self._tag("div", region | {"aria-label": self._labels["table"]})
-            self._tag("table")
+            self._tag("table", {"dir": "auto"})
         elif name == "heading":
             self._tag(_HEADINGS[token.tag])
         else:
@@ -185,9 +188,9 @@ def _link_attributes(href: str) -> dict[str, str]:
 
 
 def _attributes_of(token: Token) -> dict[str, str]:
-    start = token.attrGet("start")
-    if start is not None:
-        return {"start": str(start)}
+    if token.type in _SIDED:
+        start = token.attrGet("start")
+        return {"dir": "auto"} if start is None else {"dir": "auto", "start": str(start)}
     side = _SIDE.search(str(token.attrGet("style") or ""))
     return {"class": side[1]} if side else {}
 

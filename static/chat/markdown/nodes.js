@@ -80,7 +80,7 @@ class Builder {
     if (name === 'link') this.#push('a', linkAttributes(token.attrGet('href')));
     else if (name === 'table') {
       this.#push('div', { class: 'table', tabindex: '0', role: 'region', 'aria-label': this.#labels.table });
-      this.#push('table');
+      this.#push('table', { dir: 'auto' });
     } else if (name === 'heading') this.#push(HEADINGS[token.tag]);
     else this.#push(PAIRS[name], attributesOf(token));
   }
@@ -156,10 +156,13 @@ function linkAttributes(href) {
   return { href, title: hostOf(href), rel: 'noopener noreferrer nofollow', target: '_blank' };
 }
 
+/** What has marks at its side: they stand where its first letter begins to be read. */
+const SIDED = new Set(['bullet_list_open', 'ordered_list_open', 'blockquote_open']);
+
 /** @param {Token} token @returns {Record<string, string>} */
 function attributesOf(token) {
   const start = token.attrGet('start');
-  if (start !== null) return { start: String(start) };
+  if (SIDED.has(token.type)) return start === null ? { dir: 'auto' } : { dir: 'auto', start: String(start) };
   const side = /text-align:(center|right)/.exec(token.attrGet('style') ?? '')?.[1];
   return side ? { class: side } : {};
 }

@@ -4,15 +4,15 @@
  * What a whole line has closed is put on the page once and never touched again, so a selection, a
  * screen reader's place and the scroll position survive whatever arrives. Only the block that is
  * open is read again, with its half-written marks healed, and what differs is changed in place; the
- * letters of an open block of code are just added. At the end the whole text is read once more: only
- * what a late link definition changed differs then.
+ * letters of an open block of code are just added. At the end the whole text is read once more if it
+ * has link definitions, which reach back; only what they changed differs then.
  *
  * Has the interface of `TextView` (render.js), and `finish()`.
  */
 import { morphdom, remend } from '../../vendor/markdown.js';
 import { polish } from './code.js';
 import { LABELS, build } from './nodes.js';
-import { lastBlockLine, parse, prepared } from './rules.js';
+import { MAX_UNITS, lastBlockLine, parse, prepared } from './rules.js';
 import { same } from './same.js';
 
 /** From this length on an open block is read again only when it has grown by a quarter. */
@@ -94,8 +94,11 @@ export class MarkdownView {
     if (this.#finished) return;
     this.#finished = true;
     this.#fence = null;
-    this.#replace(this.#build(this.#text));
-    this.#closed = 0;
+    // Only a link definition reaches back into what was closed; the tests hold this to whole readings.
+    if (this.#text.includes(']:') || this.#text.length > MAX_UNITS) {
+      this.#replace(this.#build(this.#text));
+      this.#closed = 0;
+    } else this.#morph(this.#build(this.#text.slice(this.#from), this.#env), true);
     this.#close(this.#box.children.length);
     [this.#from, this.#lines] = [this.#text.length, this.#text.length];
   }

@@ -78,7 +78,7 @@ async def test_a_page_shows_prose_and_what_was_kept_goes_with_the_chat(
     await record(response.pk)
     for _ in range(2):
         page = await ann.get(f"/chats/{chat.pk}/")
-        assert "<h4>Tides</h4><ul><li><em>slow</em> rise" in page.html
+        assert '<h4>Tides</h4><ul dir="auto"><li><em>slow</em> rise' in page.html
     assert len(made) == 2
     assert await MessageHtml.objects.acount() == 1
     await services.delete_chat(chat=chat, by=user)
