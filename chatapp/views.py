@@ -230,7 +230,7 @@ async def chat_page(
     }
     # What was asked for: after a fallback somebody else's name stands at the answer.
     last_model = next((turn.asked_model for turn in turns[::-1] if turn.answer), chat.model)
-    context = await _shared(user, typed, last_model) | {
+    context = await _shared(user, typed, last_model, chat) | {
         "chat": chat,
         # The log knows of an end before the row does: the list must not contradict the page.
         "running_id": running.snapshot.id if running else "",
@@ -248,13 +248,16 @@ async def chat_page(
 async def frame(user: User, chat: Chat | None = None) -> dict[str, Any]:
     """What every page for people who have signed in shows beside its own things."""
     side = await services.list_chats(user=user)
-    return {"user": user, "theme": user.theme, "chat": chat, "side": side}
+    naming = chat is not None and services.may_be_named(chat)
+    return {"user": user, "theme": user.theme, "chat": chat, "side": side, "naming": naming}
 
 
-async def _shared(user: User, typed: Typed, model: str | None) -> dict[str, Any]:
+async def _shared(
+    user: User, typed: Typed, model: str | None, chat: Chat | None = None
+) -> dict[str, Any]:
     models = services.models_of(user)
     chosen = next((name for name in (typed.model, model) if name in models), None)
-    return await frame(user) | {
+    return await frame(user, chat) | {
         "models": models,
         "model": chosen or services.default_model(user),
         "text": typed.text,

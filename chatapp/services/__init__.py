@@ -58,7 +58,7 @@ from chatapp.services.reading import recorded, snapshot
 from chatapp.services.repair import Sweep
 from chatapp.services.settling import records
 from chatapp.services.stopping import Stopping, cancel, leave
-from chatapp.services.titles import Titles
+from chatapp.services.titles import Titles, may_be_named
 from chatapp.services.transcript import Left, Window, window
 
 __all__ = [
@@ -104,6 +104,7 @@ __all__ = [
     "leave",
     "list_chats",
     "make_api_key",
+    "may_be_named",
     "may_continue",
     "models_of",
     "outlook",

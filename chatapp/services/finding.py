@@ -98,6 +98,9 @@ def excerpt(text: str, words: Sequence[str]) -> list[Piece]:
     at = found.start() if found else 0
     begin = flat.rfind(" ", 0, max(0, at - AROUND_CHARS)) + 1 if at > AROUND_CHARS else 0
     end = at + 2 * AROUND_CHARS
+    if end < len(flat):
+        space = flat.rfind(" ", at, end)
+        end = space if space > at else end  # a language without spaces is cut anywhere
     cut = flat[begin:end]
     return pieces(("… " if begin else "") + cut + (" …" if end < len(flat) else ""), words)
 

@@ -190,6 +190,8 @@ if (transcript && shown()) {
     if (changes.some(({ target }) => !(/** @type {Element} */ (target).hasAttribute('data-running')))) void answered();
   });
   ends.observe(transcript, { subtree: true, attributeFilter: ['data-running'] });
+  // An answer may have ended before this page came; then its chat is being named now.
+  if (side.querySelector('[data-naming]') && !transcript.querySelector('[data-running]')) void answered();
 }
 
 async function answered() {

@@ -97,6 +97,23 @@ async def test_chats_are_found_renamed_pinned_deleted_and_brought_back(person: P
     await expect(item(person, "part 44").locator("a[aria-current]")).to_be_visible()
 
 
+async def test_a_name_that_a_model_finds_is_shown_without_loading_the_page_anew(
+    person: Person,
+) -> None:
+    page = person.page
+    await page.goto("/")
+    answer = await person.ask("say:60 every:40")
+    await answer.until_status("completed")
+    await expect(item(person, "say:60")).to_be_visible()
+    code = f"""
+from chatapp.models import Chat
+Chat.objects.filter(user__username={person.name!r}).update(title="Three words", titled_by="model")
+"""
+    person.site.manage("shell", "--no-imports", "-c", code)
+    await expect(item(person, "Three words")).to_be_visible(timeout=30_000)
+    await expect(page).to_have_title("Three words · Unbroken")
+
+
 async def test_earlier_messages_come_by_scrolling_and_nothing_jumps(person: Person) -> None:
     chat = fill(person, "A long talk", 101, 3)
     page = person.page

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from chatapp import services
 from chatapp.models import Chat, Message, Response, User
+from chatapp.services.finding import AROUND_CHARS, excerpt
 from chatapp.templatetags.words import table
 from relay import Snapshot, Status
 from relay.generate import End
@@ -136,6 +137,20 @@ async def test_a_search_knows_letters_beyond_english(user: User) -> None:
     words = ["älteste"] if connection.vendor == "sqlite" else ["ÄLTESTE"]  # "C" knows no case
     (found,) = await services.search(user=user, query=words[0])
     assert [piece.text for piece in found.place if piece.marked] == ["ÄLTESTE"]
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("a moon", "a moon"),
+        ("moon " * 60, "moon " * 23 + "moon …"),
+        ("word " * 30 + "moon", "… " + "word " * 12 + "moon"),
+        ("語" * 300, None),
+    ],
+)
+def test_the_place_is_a_line_or_two_around_the_word(text: str, place: str | None) -> None:
+    said = "".join(piece.text for piece in excerpt(text, ["moon"]))
+    assert said == place if place else len(said) == 2 * AROUND_CHARS + 2
 
 
 async def test_settings_are_saved_by_a_form_and_refused_with_a_sentence(

@@ -111,6 +111,16 @@ async def test_a_persons_own_name_wins_also_while_the_model_thinks(
         assert (row.title, row.titled_by) == (title, "person")
 
 
+async def test_a_page_looks_for_a_name_only_while_one_may_come(user: User, settings: Any) -> None:
+    chat = await answered(user)
+    await chat.arefresh_from_db()
+    assert services.may_be_named(chat)
+    chat.updated_at -= timedelta(minutes=2)
+    assert not services.may_be_named(chat)
+    chat.updated_at, settings.TITLES = timezone.now(), False
+    assert not services.may_be_named(chat)
+
+
 async def test_two_processes_ask_once(user: User) -> None:
     await answered(user)
     provider = Provider("Tides")
