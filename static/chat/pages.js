@@ -2,7 +2,7 @@
  * Another page of this site, as a document to take parts from: the server's templates stay the only
  * source of what a list or a message looks like.
  *
- * XMLHttpRequest and not fetch, because only it parses: `DOMParser` and `innerHTML` are refused by
+ * XMLHttpRequest and not fetch, because only it parses: `DOMParser` and strings of HTML are refused by
  * `trusted-types 'none'`. Scripts in such a document do not run.
  */
 

@@ -42,10 +42,10 @@ def test_no_module_of_ours_builds_html_or_code_from_text() -> None:
     sink = re.compile(
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function"
     )
-    for path in (ROOT / "static" / "chat").glob("*.js"):
+    for path in (ROOT / "static" / "chat").rglob("*.js"):
         assert not sink.search(path.read_text()), path.name
 
 
 def test_no_style_sheet_reaches_out_of_the_site() -> None:
-    for path in (ROOT / "static" / "chat").glob("*.css"):
+    for path in (ROOT / "static" / "chat").rglob("*.css"):
         assert not re.search(r"@import|url\(|https?:", path.read_text()), path.name
