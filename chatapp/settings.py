@@ -368,9 +368,12 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s%(error)s"}},
-    "filters": {"error": {"()": "chatapp.middleware.problems.WithErrorId"}},
+    "filters": {
+        "id": {"()": "chatapp.middleware.problems.WithErrorId"},
+        "line": {"()": "chatapp.middleware.problems.RefusalsInOneLine"},
+    },
     "handlers": {
-        "stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["error"]}
+        "stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["id", "line"]}
     },
     "root": {"handlers": ["stderr"], "level": "WARNING"},
     "loggers": {

@@ -69,6 +69,19 @@ class WithErrorId(logging.Filter):
         return True
 
 
+class RefusalsInOneLine(logging.Filter):
+    """What Django refuses, such as a strange host, is no mistake of ours, and anybody can cause it:
+    a traceback each would fill the disk."""
+
+    MAX_CHARS: Final = 200
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name.startswith("django.security"):
+            record.msg, record.args = record.getMessage()[: self.MAX_CHARS], ()
+            record.exc_info = record.exc_text = None
+        return True
+
+
 class Problems:
     """Turns what Django itself answers under /api/ (404, 405, 400, 500) into a problem document."""
 

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import json
+import logging
+from typing import Any
 
 import pytest
+from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.test import RequestFactory
 
-from chatapp.middleware.problems import PROBLEM_TYPE, Problems, problem, problem_body
+from chatapp.middleware.problems import (
+    PROBLEM_TYPE,
+    Problems,
+    RefusalsInOneLine,
+    problem,
+    problem_body,
+)
+from chatapp.settings import LOGGING
 
 ASK = RequestFactory()
 
@@ -53,3 +63,24 @@ def test_what_succeeds_and_what_is_a_problem_already_stay_as_they_are() -> None:
 def test_the_allowed_methods_are_still_named() -> None:
     answered = answer("/api/x", HttpResponseNotAllowed(["GET", "POST"]))
     assert answered["Allow"] == "GET, POST"
+
+
+def test_a_strange_host_is_one_short_line_of_the_log() -> None:
+    """Anybody can ask so, as often as they like."""
+    handlers: Any = LOGGING["handlers"]
+    assert "line" in handlers["stderr"]["filters"]
+    error = DisallowedHost("evil." * 2000 + "%s")
+    name, fault = "django.security.DisallowedHost", (type(error), error, error.__traceback__)
+    record = logging.LogRecord(name, logging.ERROR, "", 1, str(error), None, fault)
+    assert RefusalsInOneLine().filter(record)
+    line = logging.Formatter().format(record)
+    assert line.startswith("evil.evil.")
+    assert len(line) == RefusalsInOneLine.MAX_CHARS
+    assert "\n" not in line
+
+
+def test_the_traceback_of_a_mistake_of_ours_stays() -> None:
+    fault = (ValueError, ValueError("ours"), None)
+    record = logging.LogRecord("django.request", logging.ERROR, "", 1, "text", None, fault)
+    assert RefusalsInOneLine().filter(record)
+    assert record.exc_info == fault
