@@ -134,16 +134,17 @@ async def test_a_slot_that_moves_takes_writer_viewers_and_jobs_along(
     ground: Ground, cluster: PrivateCluster
 ) -> None:
     """MOVED, and a node that drops the channels and blocked readers of a slot it has lost."""
-    store, key = ground.store, keys.jobs(0)
+    # Two processes: the one that listens asks nothing that could tell it of the move.
+    store, quiet, key = ground.second, ground.store, keys.jobs(0)
     lease = await run(ground, 0)
     rid = lease.response_id
     old = cluster.owner(key)
     target = next(node for node in cluster.primaries if node is not old)
-    async with listening(store) as listener:
+    async with listening(quiet) as listener:
         await listener.add(rid)
         await said(store, lease, 3, "before ")
         await listener.hears_lines(rid, (await ground.lines(rid))[2:])
-        taking = asyncio.create_task(store.take(0, "a", 9, 30))
+        taking = asyncio.create_task(quiet.take(0, "a", 9, 30))
         await asyncio.to_thread(cluster.move, key, target)
         await said(store, lease, 4, "after")
         assert await text_of(store, rid) == "before after"
