@@ -177,13 +177,14 @@ async def _snapshots(
     verdict: Verdict, ledger: Ledger, ground: Ground, records: dict[str, Any]
 ) -> None:
     """The API says what the record says, in every web process."""
-    for n, asked in enumerate(ledger.asked):
-        if len(asked.ids) != 1 or records.get(asked.rid, {}).get("status") not in FINAL:
-            continue
-        url = ground.urls[n % len(ground.urls)]
-        said = await ground.get(f"{url}/api/responses/{asked.rid}")
-        if said != json.loads(records[asked.rid]["fold"]):
-            verdict.say("wrong end", f"{asked.tag}: the API's snapshot is not the record's")
+    final = [asked for asked in ledger.asked if len(asked.ids) == 1]
+    final = [asked for asked in final if records.get(asked.rid, {}).get("status") in FINAL]
+    async with ground.client() as client:
+        for n, asked in enumerate(final):
+            url = ground.urls[n % len(ground.urls)]
+            said = (await client.get(f"{url}/api/responses/{asked.rid}")).json()
+            if said != json.loads(records[asked.rid]["fold"]):
+                verdict.say("wrong end", f"{asked.tag}: the API's snapshot is not the record's")
 
 
 async def _leaks(verdict: Verdict, ground: Ground, provider: dict[str, Any]) -> None:

@@ -216,10 +216,9 @@ class Ground:
             requests: list[dict[str, Any]] = body["requests"]
             return requests
 
-    async def get(self, url: str) -> Any:
-        async with httpx.AsyncClient(headers={"Authorization": f"Bearer {self.key}"}) as client:
-            reply = await client.get(url, timeout=20)
-            return reply.json()
+    def client(self) -> httpx.AsyncClient:
+        """To be used for many requests: making one costs 40 ms of CPU."""
+        return httpx.AsyncClient(headers={"Authorization": f"Bearer {self.key}"}, timeout=20)
 
     async def until_quiet(self, timeout_s: float) -> None:
         """No jobs, no open requests at the provider; or the time is up, and the checker says so."""
