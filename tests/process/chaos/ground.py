@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -56,6 +57,8 @@ SETTINGS: Mapping[str, str] = {
     "MAX_STREAMS_PER_ADDRESS": "0",
     "MAX_STREAMS_PER_USER": "0",
 }
+MEMORY_ERROR = re.compile(r"(?<!\w)MemoryError")
+"""Not redis-py's OutOfMemoryError, which is Redis's own memory."""
 PROCESS_MAX_BYTES = 3 * 2**29
 """Of address space, for each web process and worker: 1.5 GiB, where they are seen to reserve up to
 0.7 GiB. A leak meets it and is found."""
@@ -302,7 +305,7 @@ class Ground:
     def look_into_logs(self) -> None:
         """A process that has met its limit may live on with half of its work undone."""
         for slot in self.slots:
-            if times := slot.log.read_text(errors="replace").count("MemoryError"):
+            if times := len(MEMORY_ERROR.findall(slot.log.read_text(errors="replace"))):
                 sentence = f"{slot.name} says MemoryError {times} times"
                 self.complaints.append(("out of memory", sentence))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final
@@ -10,7 +11,7 @@ from tests.process.chaos.expected import near
 from tests.process.chaos.schedule import FAULTS, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from tests.process.chaos.ledger import Happened
 
@@ -72,13 +73,7 @@ def told(found: Sequence[Recovery]) -> str:
     late = [each for each in found if each.late]
     text = f"{len(found):>4}  p50 {median(times_s):5.2f} s  worst {max(times_s):5.2f} s"
     if late:
-        met: dict[str, int] = {}
-        for each in late:
-            names = " + ".join(sorted(each.second)) or "nothing else"
-            met[names] = met.get(names, 0) + 1
-        text += f"; {len(late)} over {BOUND_S:g} s: {_counted(met)}"
+        met = Counter(str(kind) for each in late for kind in each.second or ("nothing else",))
+        names = ", ".join(f"{name} {count}" for name, count in sorted(met.items()))
+        text += f"; {len(late)} over {BOUND_S:g} s, which met: {names}"
     return text
-
-
-def _counted(met: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} met {names}" for names, count in sorted(met.items()))

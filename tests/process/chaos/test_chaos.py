@@ -13,6 +13,7 @@ import pytest
 from relay.fold import text_sha256
 from relay.wire.sse import Frame
 from tests.process.chaos.expected import Ended, text_faults, wrong_end
+from tests.process.chaos.ground import MEMORY_ERROR
 from tests.process.chaos.ledger import Asked, Happened, Script
 from tests.process.chaos.recovery import recoveries, told
 from tests.process.chaos.run import Plan, run
@@ -123,7 +124,7 @@ def test_a_rescue_is_timed_by_claims_and_late_only_without_a_second_fault() -> N
     assert (taken_over.took_s, taken_over.late) == (4.0, False)
     (alone,) = recoveries("r1", "rid", [90.0], 113.0, [killed])
     assert (alone.took_s, alone.late, alone.second) == (9.0, True, frozenset())
-    assert "1 over 8 s: 1 met nothing else" in told([alone])
+    assert "1 over 8 s, which met: nothing else 1" in told([alone])
     away = Happened(Step(6, Kind.DB_AWAY, 0, 1.0), 106.0, 107.0)
     after_the_bound = replace(away, start_s=112.5, end_s=112.8)
     harmless = replace(away, step=Step(6, Kind.WEB_KILL, 0, 1.0))
@@ -163,6 +164,13 @@ def test_a_record_has_the_times_of_the_clock_on_the_wall() -> None:
     early = replace(END, status="failed", reason="wall_clock")
     assert wrong_end(ASKED, early, [], 60) is not None
     assert wrong_end(ASKED, replace(early, ended_s=160.0), [], 60) is None
+
+
+def test_redis_without_memory_is_not_a_process_without_memory() -> None:
+    log = (
+        "redis.exceptions.OutOfMemoryError: command not allowed\n  | MemoryError\nMemoryError: x\n"
+    )
+    assert len(MEMORY_ERROR.findall(log)) == 2
 
 
 def test_chunks_may_be_cut_anywhere() -> None:
