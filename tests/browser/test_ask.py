@@ -106,8 +106,8 @@ async def test_a_page_that_comes_back_from_the_cache_goes_on(person: Person) -> 
     answer = await person.ask("say:150 every:40")
     shown = await answer.until_words(10)
     await person.page.evaluate("window.stillTheSamePage = true")
-    await person.page.get_by_role("link", name="Change password").click()
-    await expect(person.page.get_by_role("heading", name="Change your password")).to_be_visible()
+    await person.page.get_by_role("link", name="Account").click()
+    await expect(person.page.get_by_role("heading", name="Your account")).to_be_visible()
     await person.page.go_back(wait_until="commit")  # no load follows
     assert await person.page.evaluate("window.stillTheSamePage"), "it was loaded anew"
     assert (await answer.text()).startswith(shown)
