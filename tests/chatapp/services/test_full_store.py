@@ -26,8 +26,9 @@ HI = Question(model="fast", messages=[{"role": "user", "content": "hi"}])
 
 
 @pytest.fixture
-async def server(settings: Any) -> AsyncIterator[PrivateValkey]:
-    """A real one, behind `runtime.store()`."""
+async def server(settings: Any, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PrivateValkey]:
+    """A real one, behind `runtime.store()`. It is probed by every question, however soon."""
+    monkeypatch.setattr("relay.store.room.FRESH_S", 0.0)
     valkey = PrivateValkey().start()
     async with runtime.using(RedisStore(valkey.url, settings.RELAY)):
         yield valkey
