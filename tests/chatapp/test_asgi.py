@@ -53,9 +53,15 @@ async def test_a_server_without_a_secret_does_not_start(store: MemoryStore, sett
     assert "SECRET_KEY" in answer["message"]
 
 
-async def test_a_websocket_is_not_answered(transactional_db: None, site: Site) -> None:
-    with pytest.raises(ValueError, match="websocket"):
-        await site.application({"type": "websocket", "path": "/"}, None, None)
+async def test_a_websocket_is_refused(transactional_db: None, site: Site) -> None:
+    """Daphne hands it on unasked."""
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await site.application({"type": "websocket", "path": "/"}, None, send)
+    assert sent == [{"type": "websocket.close", "code": 1000}]
 
 
 @pytest.mark.parametrize("path", ["/api/responses", "/api/chats/x/messages", "/", "/api/nothing"])
