@@ -31,6 +31,9 @@ box.addEventListener('input', () => {
   else typed = setTimeout(search, PAUSE_MS);
 });
 
+// Somebody may have typed before this script was there.
+if (box.value !== box.defaultValue) void search();
+
 async function search() {
   looking = new AbortController();
   const form = /** @type {HTMLFormElement} */ (box.form);

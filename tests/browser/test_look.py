@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
+TOO_WIDE = """width => [...document.querySelectorAll('*')]
+    .filter(e => e.getBoundingClientRect().right > width).map(e => e.outerHTML.slice(0, 90))"""
+
 
 async def test_without_scripts_a_form_and_reloads_bring_the_whole_answer(
     new_person: NewPerson,
@@ -56,7 +59,8 @@ async def test_a_phone_shows_everything_without_scrolling_sideways(
     await person.box.fill("https://example.org/" + "a" * 200)
     await person.send.tap()
     await person.answer.until_status("completed")
-    assert await page.evaluate("document.documentElement.scrollWidth") == width
+    wide = await page.evaluate(TOO_WIDE, width)
+    assert await page.evaluate("document.documentElement.scrollWidth") == width, wide
     assert await page.evaluate("document.querySelector('#scroller').scrollWidth") <= width
     box = await person.send.bounding_box()
     assert box

@@ -176,8 +176,8 @@ async def test_another_page_of_the_site_keeps_the_answer_alive(person: Person) -
     answer = await person.ask("say:230 every:40")
     await answer.until_words(5)
     rid = await answer.id()
-    await person.page.get_by_role("link", name="Change password").click()
-    await expect(person.page.get_by_role("heading", name="Change your password")).to_be_visible()
+    await person.page.get_by_role("link", name="Account").click()
+    await expect(person.page.get_by_role("heading", name="Your account")).to_be_visible()
 
     # Longer than the patience after a leave, which a reload or a link is not.
     assert (await until_over(person, rid))["status"] == "completed"
