@@ -97,7 +97,8 @@ async def test_a_thousand_stops_leave_no_connection_behind(
                 )
                 ends.update(await asyncio.gather(*stopped))
             await wait_until(nothing_open, "every connection to be closed")
-            assert sockets() == before
+            # A test before this one may have left one to be closed meanwhile.
+            assert sockets() <= before
     states = Counter(request.state for request in provider.requests)
     assert set(states) == {"done", "closed"}
     assert not any(request.bytes_after_close for request in provider.requests)
