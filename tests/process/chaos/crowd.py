@@ -43,6 +43,7 @@ class Crowd:
         self._ledger, self._urls, self._key = ledger, urls, key
         self._rng = random.Random(seed)
         self._at_once, self._viewers, self._words = at_once, viewers, words
+        self._left_behind: list[Stream] = []
         self._client = httpx.AsyncClient(
             headers={"Authorization": f"Bearer {key}"}, timeout=httpx.Timeout(6)
         )
@@ -61,7 +62,10 @@ class Crowd:
                     task.add_done_callback(lambda _: free.release())
                     await asyncio.sleep(self._rng.uniform(0, 0.5))
         finally:
+            for stream in self._left_behind:  # their timers would come after the loop's end
+                stream.abort()
             await self._client.aclose()
+            await asyncio.sleep(0)  # in which what was aborted is closed
 
     def _url(self) -> str:
         return self._rng.choice(self._urls)
@@ -173,6 +177,7 @@ class Crowd:
 
     def _leave_behind(self, stream: Stream) -> None:
         stream.kept = True
+        self._left_behind.append(stream)
         asyncio.get_running_loop().call_later(self._rng.uniform(1, 8), stream.abort)
 
 
