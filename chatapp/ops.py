@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import sys
-from typing import Final
 
-from django.db import Error, InterfaceError, OperationalError, connection
+from django.db import Error, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template import loader
 
 from chatapp import runtime
+from chatapp.api.failures import AWAY, RETRY_AFTER_S
 from chatapp.middleware.problems import ERROR_ID, error_id
 from chatapp.middleware.threads import on_database_thread
-from relay import RecordUnavailable, StoreUnavailable
+from relay import StoreUnavailable
 
 WORKER_SEEN_S = 10.0
 """A worker asks for jobs every second or two; one unheard for this long takes none."""
-
-
-AWAY: Final = (OperationalError, InterfaceError, RecordUnavailable, StoreUnavailable)
-RETRY_AFTER_S: Final = 5
 
 
 def failed(request: HttpRequest) -> HttpResponse:
