@@ -30,10 +30,14 @@ class PrivateValkey:
         persist: write an append-only file, so that `kill()` and `start()` find the data again.
             Without it a restart comes back empty.
         options: more of the server's own, as on its command line.
+        known_port: by which replicas and Sentinels reach it, if a proxy stands before it.
     """
 
-    def __init__(self, *, persist: bool = False, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self, *, persist: bool = False, options: Sequence[str] = (), known_port: int = 0
+    ) -> None:
         self.port = free_port()
+        self.known_port = known_port or self.port
         self._options = options
         self.folder = Path(tempfile.mkdtemp(prefix="unbroken-valkey-"))
         self._persist = persist
@@ -84,7 +88,7 @@ class PrivateValkey:
 
     def follow(self, other: PrivateValkey) -> None:
         """Be a replica of `other` from now on."""
-        self.ask("REPLICAOF", "127.0.0.1", str(other.port))
+        self.ask("REPLICAOF", "127.0.0.1", str(other.known_port))
 
     def stop_following(self) -> None:
         """Hear nothing more of the other, and be a server of one's own (a promotion)."""
@@ -115,7 +119,7 @@ class PrivateValkey:
             *("--appendonly", "yes" if self._persist else "no", "--appendfsync", "always"),
             # FLUSHALL of one test must not leave the next one waiting for lazy frees.
             *("--lazyfree-lazy-user-flush", "no", "--enable-debug-command", "yes"),
-            *("--repl-diskless-sync-delay", "0"),
+            *("--repl-diskless-sync-delay", "0", "--replica-announce-port", str(self.known_port)),
             *self._options,
         ]
 

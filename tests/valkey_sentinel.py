@@ -19,6 +19,7 @@ from tests.valkey import PrivateValkey
 from tests.waiting import wait_until_sync
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
 NAME = "mymaster"
@@ -28,14 +29,26 @@ START_S = 15.0
 
 
 class PrivateSentinels:
-    """`with PrivateSentinels() as trio:`; `trio.servers[0]` begins as the primary."""
+    """`with PrivateSentinels() as trio:`; `trio.servers[0]` begins as the primary.
 
-    def __init__(self, *, count: int = 3) -> None:
+    Args:
+        make: two servers, again if the first two could not start.
+    """
+
+    def __init__(
+        self,
+        *,
+        count: int = 3,
+        make: Callable[[], list[PrivateValkey]] = lambda: [PrivateValkey(), PrivateValkey()],
+        down_after_ms: int = DOWN_AFTER_MS,
+    ) -> None:
         self._count = count
+        self._make = make
+        self._down_after_ms = down_after_ms
         self._prepare()
 
     def _prepare(self) -> None:
-        self.servers = [PrivateValkey(), PrivateValkey()]
+        self.servers = self._make()
         self.ports = [free_port() for _ in range(self._count)]
         self._folder = Path(tempfile.mkdtemp(prefix="unbroken-sentinel-"))
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -86,7 +99,7 @@ class PrivateSentinels:
             timeout=START_S,
         )
         for port in self.ports:
-            self._processes.append(self._sentinel(port, primary.port))
+            self._processes.append(self._sentinel(port, primary.known_port))
         wait_until_sync(self._agreed, "the Sentinels to know everybody", timeout=START_S)
 
     def _sentinel(self, port: int, primary: int) -> subprocess.Popen[bytes]:
@@ -94,7 +107,7 @@ class PrivateSentinels:
         config.write_text(
             f"port {port}\nbind 127.0.0.1\ndir {self._folder}\n"
             f"sentinel monitor {NAME} 127.0.0.1 {primary} {len(self.ports) // 2 + 1}\n"
-            f"sentinel down-after-milliseconds {NAME} {DOWN_AFTER_MS}\n"
+            f"sentinel down-after-milliseconds {NAME} {self._down_after_ms}\n"
             f"sentinel failover-timeout {NAME} 5000\n"
         )
         with (self._folder / f"{port}.log").open("ab") as log:
@@ -124,7 +137,7 @@ class PrivateSentinels:
     def primary(self) -> PrivateValkey:
         """Who it is now, as the first Sentinel says."""
         _, port = self.ask(self.ports[0], "SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME)
-        return next(server for server in self.servers if server.port == int(port))
+        return next(server for server in self.servers if server.known_port == int(port))
 
     def until_replaced(self, old: PrivateValkey) -> PrivateValkey:
         wait_until_sync(lambda: self.primary() is not old, "another primary", timeout=START_S)

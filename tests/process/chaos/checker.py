@@ -196,8 +196,7 @@ async def _leaks(verdict: Verdict, ground: Ground, provider: dict[str, Any]) -> 
             verdict.say("leaked keys", f"{key} lives for ever")
     for job in await ground.jobs():
         verdict.say("leaked keys", f"a job that nobody does: {job}")
-    channels = await ground.direct.execute_command("PUBSUB", "CHANNELS", "*:ch:*")
-    for channel in channels:
+    for channel in await ground.channels():
         verdict.say("leaked connections", f"somebody still listens to {channel}")
     due = ground.redis_clients_due()
     for kind, clients in (await ground.redis_clients()).items():

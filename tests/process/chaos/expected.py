@@ -18,7 +18,8 @@ AFTERMATH_S = 15.0
 LOSES_WORKERS = frozenset(
     {Kind.WORKER_KILL, Kind.WORKER_PAUSE, Kind.WORKER_TERM}
     # By a lease that could not be renewed.
-    | {Kind.REDIS_RESTART, Kind.REDIS_EMPTY, Kind.REDIS_PAUSE, Kind.NET_CUT, Kind.NET_SLOW}
+    | {Kind.REDIS_RESTART, Kind.REDIS_EMPTY, Kind.REDIS_FAILOVER, Kind.REDIS_PAUSE}
+    | {Kind.NET_CUT, Kind.NET_SLOW}
 )
 CLOCKS_S = 3.0
 """How far the times of a record may be off: the store's clock is heard over a network that is slow

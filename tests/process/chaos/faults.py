@@ -60,15 +60,18 @@ async def _do(ground: Ground, ledger: Ledger, happened: Happened) -> None:
             slots = ground.workers if step.kind is Kind.WORKER_CLOCK else ground.webs
             clock = slots[step.target].clock
             assert clock is not None
-            clock.set(JUMP_S if round(step.lasts_s * 100) % 2 else -JUMP_S)
+            clock.set(-JUMP_S if _even(step) else JUMP_S)
             await asyncio.sleep(step.lasts_s)
             clock.set(0)
         case Kind.REDIS_RESTART | Kind.REDIS_EMPTY:
+            server = ground.servers.primary
             if step.kind is Kind.REDIS_EMPTY:
-                ground.valkey.forget()
-            ground.valkey.kill()
+                server.forget()
+            server.kill()
             await asyncio.sleep(step.lasts_s)
-            ground.valkey.start()
+            server.start()
+        case Kind.REDIS_FAILOVER:
+            await ground.servers.fail_over(step.lasts_s, killed=_even(step))
         case Kind.REDIS_PAUSE:
             with suppress(RedisError):
                 await ground.direct.client_pause(round(step.lasts_s * 1000))
@@ -84,13 +87,13 @@ async def _do(ground: Ground, ledger: Ledger, happened: Happened) -> None:
             with suppress(RedisError):
                 await ground.direct.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
         case Kind.NET_SLOW:
-            ground.proxy.delay_s = 0.2
+            ground.servers.slow(0.2)
             await asyncio.sleep(step.lasts_s)
-            ground.proxy.heal()
+            ground.servers.heal()
         case Kind.NET_CUT:
-            ground.proxy.cut_soon()
+            ground.servers.cut_soon()
             await asyncio.sleep(step.lasts_s)
-            ground.proxy.heal()
+            ground.servers.heal()
         case Kind.DB_AWAY:
             await ground.database.go_away()
             await asyncio.sleep(step.lasts_s)
@@ -99,6 +102,11 @@ async def _do(ground: Ground, ledger: Ledger, happened: Happened) -> None:
             ground.provider.send(signal.SIGSTOP)
             await asyncio.sleep(step.lasts_s)
             ground.provider.send(signal.SIGCONT)
+
+
+def _even(step: Step) -> bool:
+    """One of two ways, by the seed."""
+    return round(step.lasts_s * 100) % 2 == 0
 
 
 async def _process(ledger: Ledger, step: Step, slot: Slot, *, leaves_with: int | None) -> None:

@@ -14,20 +14,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 import psutil
-import redis.asyncio as redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from relay.store import keys
 from tests.process.chaos.clock import Clock
 from tests.process.chaos.database import Database, Postgres, Sqlite
 from tests.process.chaos.ledger import MODELS
-from tests.process.chaos.proxy import Proxy
 from tests.process.chaos.recovery import LEASE_S
+from tests.process.chaos.servers import LOOKS, Servers
 from tests.process.chaos.slot import READY_S, Slot
 from tests.site import ROOT, free_port
-from tests.valkey import PrivateValkey
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -62,7 +58,6 @@ MEMORY_ERROR = re.compile(r"(?<!\w)MemoryError")
 PROCESS_MAX_BYTES = 3 * 2**29
 """Of address space, for each web process and worker: 1.5 GiB, where they are seen to reserve up to
 0.7 GiB. A leak meets it and is found."""
-LOOKS = "chaos"
 
 
 class Ground:
@@ -72,20 +67,18 @@ class Ground:
     """
 
     def __init__(
-        self, folder: Path, *, webs: int, workers: int, seed: int, postgres: bool = False
+        self,
+        folder: Path,
+        *,
+        webs: int,
+        workers: int,
+        seed: int,
+        postgres: bool = False,
+        sentinels: bool = False,
     ) -> None:
         self.folder = folder
-        self.valkey = PrivateValkey(persist=True)
-        self.proxy = Proxy(self.valkey.port, seed)
+        self.servers = Servers(seed, sentinels=sentinels)
         self.database: Database = Postgres() if postgres else Sqlite(folder)
-        self.direct: Any = redis.Redis(
-            port=self.valkey.port,
-            decode_responses=True,
-            client_name=LOOKS,
-            socket_timeout=5,
-            retry=Retry(NoBackoff(), 0),
-        )
-        """Past the proxy: for looking and for breaking. Untyped: redis-py says `str or bytes`."""
         self.key = ""
         self.peak_bytes = 0
         self.peak_process_bytes = 0
@@ -110,7 +103,6 @@ class Ground:
             "SECRET_KEY": "only for tests",
             "ALLOWED_HOSTS": "127.0.0.1",
             "DATABASE_URL": self.database.url,
-            "REDIS_URL": f"redis://127.0.0.1:{self.proxy.port}/0",
             "RELAY_MODELS": str(folder / "models.toml"),
             **SETTINGS,
         }
@@ -127,13 +119,18 @@ class Ground:
             self.webs.append(self._slot(f"web{n}", _web(port, daphne=0 < n == webs - 1)))
 
     @property
+    def direct(self) -> Any:
+        """To the primary, past the proxy."""
+        return self.servers.direct
+
+    @property
     def slots(self) -> list[Slot]:
         return [self.provider, *self.workers, *self.webs]
 
     async def __aenter__(self) -> Self:
         try:
-            self.valkey.start()
-            await self.proxy.__aenter__()
+            await self.servers.start()
+            self._env["REDIS_URL"] = self.servers.url
             self.database.start()
             self.manage("manage.py", "migrate", "--verbosity", "0")
             self.key = self.manage("manage.py", "create_api_key", "me", "--create-user").strip()
@@ -155,9 +152,7 @@ class Ground:
     async def _close(self) -> None:
         for slot in self.slots:
             slot.kill()
-        await self.proxy.__aexit__(None, None, None)
-        await self.direct.aclose()
-        self.valkey.close()
+        await self.servers.close()
         self.database.close()
 
     def _slot(self, name: str, argv: list[str]) -> Slot:
@@ -171,7 +166,7 @@ class Ground:
 
     async def heal(self) -> None:
         """Everything runs and nothing is in its way."""
-        self.proxy.heal()
+        self.servers.heal()
         for slot in self.slots:
             slot.send(signal.SIGCONT)
             if slot.clock is not None:
@@ -228,8 +223,7 @@ class Ground:
 
         async def quiet() -> bool:
             open_now = [r for r in await self.provider_requests() if r["state"] == "open"]
-            channels = await self.direct.execute_command("PUBSUB", "CHANNELS", "*:ch:*")
-            return not (open_now or channels or await self.direct.xlen(keys.jobs(0)))
+            return not (open_now or await self.channels() or await self.direct.xlen(keys.jobs(0)))
 
         with suppress(AssertionError):
             await wait_until(quiet, "the end of all work", timeout=timeout_s)
@@ -271,13 +265,21 @@ class Ground:
     async def redis_clients(self) -> dict[str, list[str]]:
         """Open connections of all processes, by what they are for; each by its age and last use."""
         kinds: dict[str, list[str]] = {"pubsub": [], "blocked": [], "other": []}
-        for client in await self.direct.client_list():
-            if client["name"] != LOOKS:
-                blocked = "b" in client["flags"]
-                kind = "pubsub" if client["ssub"] != "0" else "blocked" if blocked else "other"
-                told = f"{client['cmd']}, {client['age']} s old, idle for {client['idle']} s"
-                kinds[kind].append(told)
+        for direct in self.servers.directs:
+            for client in await direct.client_list():
+                if _is_theirs(client):
+                    blocked = "b" in client["flags"]
+                    kind = "pubsub" if client["ssub"] != "0" else "blocked" if blocked else "other"
+                    told = f"{client['cmd']}, {client['age']} s old, idle for {client['idle']} s"
+                    kinds[kind].append(told)
         return kinds
+
+    async def channels(self) -> list[str]:
+        """Of responses, that somebody listens to."""
+        found: list[str] = []
+        for direct in self.servers.directs:
+            found += await direct.execute_command("PUBSUB", "SHARDCHANNELS", "*:ch:*")
+        return found
 
     async def watch(self) -> None:
         """Until cancelled: how much memory is used, and who dies without having been told to."""
@@ -308,6 +310,12 @@ class Ground:
             if times := len(MEMORY_ERROR.findall(slot.log.read_text(errors="replace"))):
                 sentence = f"{slot.name} says MemoryError {times} times"
                 self.complaints.append(("out of memory", sentence))
+
+
+def _is_theirs(client: Mapping[str, str]) -> bool:
+    """A web process's or a worker's: not ours, a Sentinel's, a replica's or a primary's."""
+    ours = client["name"] == LOOKS or client["name"].startswith("sentinel-")
+    return not (ours or {"S", "M"} & set(client["flags"]))
 
 
 def _web(port: int, *, daphne: bool) -> list[str]:

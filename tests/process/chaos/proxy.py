@@ -53,9 +53,13 @@ class Proxy:
         for link in self._links:
             link.left_bytes = self._rng.randrange(2000)
 
+    def aim(self, target_port: int) -> None:
+        """New connections go to another server. From any thread."""
+        self._target_port = target_port
+
     def turn(self, target_port: int) -> None:
         """Every connection breaks, and new ones go to another server."""
-        self._target_port = target_port
+        self.aim(target_port)
         for link in list(self._links):
             link.cut()
 

@@ -68,6 +68,7 @@ async def run(plan: Plan) -> Outcome:
         workers=plan.workers,
         seed=plan.seed,
         postgres=plan.postgres,
+        sentinels=Kind.REDIS_FAILOVER in kinds,
     ) as ground:
         memory = asyncio.create_task(ground.watch())
         crowd = Crowd(

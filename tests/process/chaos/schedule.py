@@ -22,6 +22,7 @@ class Kind(StrEnum):
     WEB_CLOCK = "web_clock"
     REDIS_RESTART = "redis_restart"
     REDIS_EMPTY = "redis_empty"
+    REDIS_FAILOVER = "redis_failover"
     REDIS_PAUSE = "redis_pause"
     REDIS_FULL = "redis_full"
     REDIS_KICK = "redis_kick"
@@ -81,6 +82,11 @@ FAULTS: Final[Mapping[Kind, Fault]] = {
     Kind.REDIS_EMPTY: Fault(
         "redis", (0.3, 1.5), "kill -9, started again with nothing",
         "live writers restore their logs and answers go on",
+    ),
+    Kind.REDIS_FAILOVER: Fault(
+        "redis", (0, 1.5),
+        "the primary is killed or paused, its replica has not heard the last of it for so long",
+        "live writers restore the lost tail; whoever is replaced takes no writes that count",
     ),
     Kind.REDIS_PAUSE: Fault("redis", (0.5, 4), "CLIENT PAUSE", "as after a restart"),
     Kind.REDIS_FULL: Fault(

@@ -23,6 +23,7 @@ LIMITED = ("/bin/sh", "-c", 'ulimit -v "$0" && exec "$@"')
 class Slot:
     """Args:
     argv: arguments of Python.
+    env: as it is when a process is started.
     max_bytes: of address space; what wants more gets a MemoryError. 0 = no limit.
     clock: the process's own, which may be wrong.
     """
@@ -39,7 +40,7 @@ class Slot:
     ) -> None:
         limit = [*LIMITED, str(max_bytes // 1024)] if max_bytes else []
         self.name, self.log, self.clock = name, log, clock
-        self._env = {**env, **clock.env} if clock else env
+        self._env = env
         self._argv = [*limit, sys.executable, *argv]
         self.proc: Proc | None = None
         self._log_bytes = 0
@@ -55,7 +56,8 @@ class Slot:
             self._may_be_gone = False
             if self.clock is not None:
                 self.clock.sweep_up(self.pid)  # of the one that was here before
-            self.proc = Proc(self.name, self._argv, self._env, self.log)
+            env = {**self._env, **self.clock.env} if self.clock else self._env
+            self.proc = Proc(self.name, self._argv, env, self.log)
 
     async def speaks(self) -> None:
         """Return when it has said something: then it hears signals, too. Bounded."""
