@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from relay import events as ev
-from relay.states import Status
+from relay.states import Status, end_status
 
 
 class ToolCall(Struct, frozen=True, kw_only=True, omit_defaults=False):
@@ -71,7 +71,14 @@ class Snapshot(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_json(cls, data: bytes | str) -> Snapshot:
-        return msgspec.json.decode(data, type=cls)
+        """Also one of a later version. Raises msgspec.ValidationError for what is none."""
+        try:
+            return msgspec.json.decode(data, type=cls)
+        except msgspec.ValidationError:
+            loose = msgspec.json.decode(data)
+            if not isinstance(loose, dict) or loose.get("text_sha256") is None:
+                raise
+            return msgspec.convert({**loose, "status": end_status(str(loose["status"]))}, cls)
 
 
 class Folder:
@@ -180,7 +187,7 @@ class Folder:
 
     def _end(self, event: ev.Ended) -> None:
         self._changes |= {
-            "status": Status(event.status),
+            "status": end_status(event.status),
             "reason": event.reason,
             "finish_reason": event.finish_reason,
             "error": event.error,

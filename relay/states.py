@@ -27,6 +27,12 @@ TERMINAL: Final = frozenset(
 )
 
 
+def end_status(word: str) -> Status:
+    """The status of an end. One that a later version has made up is `incomplete` to this one: the
+    answer has ended, and nobody here can say that it is whole (PROTOCOL 5.6)."""
+    return Status(word) if word in TERMINAL else Status.INCOMPLETE
+
+
 class FinishReason(StrEnum):
     """Why the model itself stopped, in one vocabulary for all dialects."""
 

@@ -47,7 +47,7 @@ class RedisQuotas:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 await self._room.check()
-                reply = await asyncio.shield(scripts.call(self._lane, scripts.RESERVE, names, args))
+                reply = await scripts.shielded(self._lane, scripts.RESERVE, names, args)
         except TimeoutError as error:
             raise StoreUnavailable("the store does not answer") from error
         outcome, used, *rest = reply

@@ -59,7 +59,7 @@ class Room:
             async with asyncio.timeout(PATIENCE_S):
                 await self.check()
                 if time.monotonic() - self._taken_s > FRESH_S:
-                    await asyncio.shield(scripts.call(self._lane, scripts.ROOM, [], []))
+                    await scripts.shielded(self._lane, scripts.ROOM, [], [])
         except TimeoutError as error:
             raise StoreUnavailable("the store does not answer") from error
 

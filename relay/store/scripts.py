@@ -7,6 +7,7 @@ what ends them (PROTOCOL 3).
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from hashlib import sha1
 from importlib.resources import files
@@ -48,6 +49,14 @@ async def call(lane: Carrier, script: Script, key_names: Sequence[str], args: Co
             return await lane.send(("EVAL", script.source, *command[2:]))
     except ResponseError as error:
         raise failure_of(script.name, error) from error
+
+
+async def shielded(lane: Carrier, script: Script, key_names: Sequence[str], args: Command) -> Any:
+    """As `call`, for whoever may lose patience: the script is carried out all the same."""
+    called = asyncio.ensure_future(call(lane, script, key_names, args))
+    # A shield that was cancelled does not look at what becomes of its task, nor does anybody else.
+    called.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return await asyncio.shield(called)
 
 
 CREATE: Final = _load("create", "", "early", "create")

@@ -49,6 +49,14 @@ const CONTENT = new Set([
   'part.meta',
 ]);
 
+const TERMINAL = new Set(['completed', 'incomplete', 'failed', 'cancelled', 'interrupted']);
+
+/**
+ * One that a later version has made up is `incomplete` to this page: ended, and not known to be whole.
+ * @param {string} word
+ */
+const endStatus = (word) => (TERMINAL.has(word) ? word : 'incomplete');
+
 /** @returns {Snapshot} */
 export function emptySnapshot() {
   return {
@@ -84,6 +92,7 @@ export class Folder {
   /** @param {Snapshot} [base] */
   constructor(base) {
     this.#state = { ...emptySnapshot(), ...base };
+    if (this.ended) this.#state.status = endStatus(this.#state.status);
     this.#calls = new Map(this.#state.tool_calls.map((call) => [call.index, { ...call }]));
   }
 
@@ -182,7 +191,7 @@ export class Folder {
   /** @param {Event} event */
   #end(event) {
     const state = this.#state;
-    state.status = event.status;
+    state.status = endStatus(event.status);
     state.reason = event.reason;
     state.finish_reason = event.finish_reason;
     state.error = event.error;

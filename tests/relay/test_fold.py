@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,6 +61,16 @@ def test_the_fixtures_cover_every_event_type_and_every_end() -> None:
     seen = {event["type"] for case in CASES for event in case["events"]}
     assert {kind.__struct_config__.tag for kind in ev.AnyEvent.__args__} - {"unknown"} <= seen
     assert {Status(case["snapshot"]["status"]) for case in CASES} == set(Status)
+
+
+def test_a_snapshot_that_a_later_version_kept_can_be_read() -> None:
+    """PROTOCOL 5.6"""
+    kept = Snapshot(id="r1", text="a", status=Status.FAILED, text_sha256=text_sha256("a"))
+    later = kept.to_json().replace(b'"failed"', b'"handed_over"')
+    assert Snapshot.from_json(later) == msgspec.structs.replace(kept, status=Status.INCOMPLETE)
+    for nothing in (b'{"status": "handed_over"}', b"[]", later.replace(b'"seq":0', b'"seq":"x"')):
+        with pytest.raises(msgspec.ValidationError):
+            Snapshot.from_json(nothing)
 
 
 def test_asking_for_a_snapshot_changes_nothing() -> None:
