@@ -13,12 +13,13 @@ COMPILE := pip compile --universal --python-version 3.11 --generate-hashes --no-
            --custom-compile-command "make lock" --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format pytest postgres js fuzz chaos bench bench-page lock clean
+.PHONY: help setup run test lint format messages pytest postgres js fuzz chaos bench bench-page lock clean
 
 help:
 	@echo "make run      start everything: page, API, worker, Valkey, a small language model"
 	@echo "make test     every check and test;  make lint | js | postgres | pytest run one part"
 	@echo "make format   rewrite the sources in house style"
+	@echo "make messages bring the translations to what the sources say; prints what is missing"
 	@echo "make fuzz     two minutes of odd input for every parser"
 	@echo "make chaos    break real processes for five minutes (SEED=1 MINUTES=5 DB=sqlite or postgres VIEWERS=4 WORDS=400)"
 	@echo "make bench    measure, print the table, write JSON"
@@ -59,6 +60,11 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python manage.py makemigrations --check --dry-run
+	$(BIN)/python manage.py messages --check
+
+# Sentences of templates, of Python and of words.json, for translators: chatapp/locale.
+messages: setup
+	$(BIN)/python manage.py messages
 
 format: setup
 	$(BIN)/ruff check --fix .

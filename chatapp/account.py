@@ -12,6 +12,9 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import Http404
 from django.shortcuts import redirect, render
+from django.utils import translation
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
@@ -33,16 +36,20 @@ async def account(request: HttpRequest) -> HttpResponse:
 @require_POST
 @never_cache
 async def preferences(request: HttpRequest) -> HttpResponse:
+    language = request.POST.get("language", "")
     try:
         await services.save_preferences(
             await person(request),
             theme=request.POST.get("theme", ""),
+            language=language,
             enter_sends=request.POST.get("enter", "sends") == "sends",
             keeps_answering="keeps_answering" in request.POST,
         )
     except services.Refused as exc:
         return await _page(request, trouble=str(exc))
-    messages.success(request, "Your preferences are saved.")
+    # In the language that was chosen just now; none: as the browser asks for.
+    with translation.override(language or translation.get_language_from_request(request)):
+        messages.success(request, _("Your preferences are saved."))
     return redirect("account")
 
 
@@ -63,7 +70,7 @@ async def make_key(request: HttpRequest) -> HttpResponse:
 async def revoke_key(request: HttpRequest, key_id: int) -> HttpResponse:
     if not await services.revoke_api_key(await person(request), key_id):
         raise Http404
-    messages.success(request, "The key is revoked. Whatever used it is refused from now on.")
+    messages.success(request, _("The key is revoked. Whatever used it is refused from now on."))
     return redirect("account")
 
 
@@ -73,7 +80,7 @@ async def end_session(request: HttpRequest, session_id: int) -> HttpResponse:
     keep = request.session.session_key or ""
     if not await services.end_sessions(await person(request), keep=keep, session_id=session_id):
         raise Http404
-    messages.success(request, "That place is signed out.")
+    messages.success(request, _("That place is signed out."))
     return redirect("account")
 
 
@@ -82,7 +89,8 @@ async def end_session(request: HttpRequest, session_id: int) -> HttpResponse:
 async def end_other_sessions(request: HttpRequest) -> HttpResponse:
     keep = request.session.session_key or ""
     ended = await services.end_sessions(await person(request), keep=keep)
-    messages.success(request, f"Signed out in {ended} other place{'' if ended == 1 else 's'}.")
+    said = ngettext("Signed out in {n} other place.", "Signed out in {n} other places.", ended)
+    messages.success(request, said.format(n=ended))
     return redirect("account")
 
 
@@ -109,6 +117,7 @@ async def _page(request: HttpRequest, *, fresh_key: str = "", trouble: str = "")
         "fresh_key": fresh_key,
         "trouble": trouble,
         "sends_mail": settings.SENDS_MAIL,
+        "languages": settings.LANGUAGES,
     }
     status = 400 if trouble else 200
     return render(request, "account/account.html", context, status=status)

@@ -15,6 +15,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import content_disposition_header, url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
 
@@ -95,9 +96,12 @@ class Form:
         if self.system_prompt != before.system_prompt:
             changed["system_prompt"] = self.system_prompt
         if self.temperature != before.temperature:
-            changed["temperature"] = _number(self.temperature, float, "temperature")
+            changed["temperature"] = _number(
+                self.temperature, float, _("The temperature must be a number, or empty.")
+            )
         if self.max_output_tokens != before.max_output_tokens:
-            tokens = _number(self.max_output_tokens, int, "limit of an answer")
+            trouble = _("The limit of an answer must be a whole number, or empty.")
+            tokens = _number(self.max_output_tokens, int, trouble)
             changed["max_output_tokens"] = tokens
         return changed
 
@@ -189,10 +193,10 @@ def _uuid(text: str) -> UUID:
         raise Http404 from exc
 
 
-def _number(text: str, kind: Callable[[str], N], what: str) -> N | None:
+def _number(text: str, kind: Callable[[str], N], trouble: str) -> N | None:
     if not text:
         return None
     try:
         return kind(text)
     except ValueError as exc:
-        raise services.BadInput(f"The {what} must be a number, or empty.") from exc
+        raise services.BadInput(trouble) from exc

@@ -19,6 +19,7 @@ from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.utils import get_random_secret_key
 
+from chatapp import languages, logs
 from chatapp.meanings import RELAY_MEANINGS
 from chatapp.middleware.admission import Limits
 from relay import RelayConfig, read_address
@@ -257,6 +258,7 @@ MIDDLEWARE = [
     "chatapp.middleware.on_loop.Common",
     "chatapp.middleware.on_loop.Csrf",
     "chatapp.middleware.on_loop.Authentication",
+    "chatapp.middleware.language.Language",
     "chatapp.middleware.on_loop.Messages",
     "chatapp.middleware.on_loop.Frames",
     "allauth.account.middleware.AccountMiddleware",
@@ -265,6 +267,7 @@ API_MIDDLEWARE = [
     "chatapp.middleware.problems.Problems",
     "chatapp.middleware.on_loop.Security",
     "chatapp.middleware.on_loop.Common",
+    "chatapp.middleware.language.Language",
 ]
 ROOT_URLCONF = "chatapp.urls"
 ASGI_APPLICATION = "chatapp.asgi.application"
@@ -278,12 +281,14 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-            ]
+            ],
+            "builtins": ["django.templatetags.i18n"],
         },
     }
 ]
-LANGUAGE_CODE = "en"
-USE_I18N = False
+LANGUAGES = languages.LANGUAGES
+LANGUAGE_CODE = languages.SOURCE
+USE_I18N = True
 TIME_ZONE = "UTC"
 USE_TZ = True
 APPEND_SLASH = True
@@ -360,30 +365,9 @@ ADMIN_CONTENT_SECURITY_POLICY = {
     for name, values in CONTENT_SECURITY_POLICY["DIRECTIVES"].items()
     if "trusted-types" not in name
 }
+LOGGING = logs.LOGGING
 # A text of max_input_bytes may take six bytes per byte once JSON has escaped it.
 DATA_UPLOAD_MAX_MEMORY_SIZE = RELAY.max_input_bytes * 6 + 65536
-
-# -- logs: one line each on stderr; what an operator acts on, never content ------------------------
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s%(error)s"}},
-    "filters": {
-        "id": {"()": "chatapp.middleware.problems.WithErrorId"},
-        "line": {"()": "chatapp.middleware.problems.RefusalsInOneLine"},
-    },
-    "handlers": {
-        "stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["id", "line"]}
-    },
-    "root": {"handlers": ["stderr"], "level": "WARNING"},
-    "loggers": {
-        "chatapp": {"level": "INFO"},
-        "relay": {"level": "INFO"},
-        # Instead of Django's own handlers, which know DEBUG and mail only.
-        "django": {"level": "INFO", "handlers": []},
-        "django.request": {"level": "ERROR"},
-    },
-}
 
 # -- static files ----------------------------------------------------------------------------------
 STATIC_URL = "/static/"

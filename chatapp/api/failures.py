@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.core.exceptions import SuspiciousOperation
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 from django.views.decorators.csrf import csrf_exempt
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
@@ -62,11 +63,11 @@ def _error(error: dict[str, Any]) -> dict[str, str]:
 
 def unknown_caller(request: HttpRequest, exc: AuthenticationError) -> HttpResponse:
     headers = {"WWW-Authenticate": "Bearer"}
-    return problem(401, "Sign in, or send a valid bearer key.", headers=headers)
+    return problem(401, _("Sign in, or send a valid bearer key."), headers=headers)
 
 
 def without_token(request: HttpRequest, exc: CsrfRefused) -> HttpResponse:
-    return problem(403, f"The request does not prove where it comes from: {exc}")
+    return problem(403, _("The request does not prove where it comes from: {why}").format(why=exc))
 
 
 def busy(request: HttpRequest, exc: TooMany) -> HttpResponse:
@@ -74,13 +75,13 @@ def busy(request: HttpRequest, exc: TooMany) -> HttpResponse:
 
 
 def missing(request: HttpRequest, exc: Http404) -> HttpResponse:
-    return problem(404, "There is nothing at this address, or it is not yours.")
+    return problem(404, _("There is nothing at this address, or it is not yours."))
 
 
 @csrf_exempt
 def no_such_address(request: HttpRequest) -> HttpResponse:
     """For urls.py: whatever else is asked for under /api/, without rendering a page first."""
-    return problem(404, "There is nothing at this address.")
+    return problem(404, _("There is nothing at this address."))
 
 
 def malformed(request: HttpRequest, exc: HttpError) -> HttpResponse:
@@ -89,13 +90,13 @@ def malformed(request: HttpRequest, exc: HttpError) -> HttpResponse:
 
 def suspicious(request: HttpRequest, exc: SuspiciousOperation) -> HttpResponse:
     """What Django itself refuses while it reads a request: too many fields, too much of a body."""
-    return problem(400, "The request is malformed.")
+    return problem(400, _("The request is malformed."))
 
 
 def away(request: HttpRequest, exc: Exception) -> HttpResponse:
     logger.warning("%s %s: %s", request.method, request.path, exc)
     headers = {"Retry-After": str(RETRY_AFTER_S)}
-    return problem(503, "A part of the server is away. Try again shortly.", headers=headers)
+    return problem(503, _("A part of the server is away. Try again shortly."), headers=headers)
 
 
 def crashed(request: HttpRequest, exc: Exception) -> HttpResponse:

@@ -14,12 +14,15 @@ from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING, Any, Final
 
+from django.utils.translation import gettext_lazy as _
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from chatapp.middleware.problems import PROBLEM_TYPE, problem_body
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
+
+    from django_stubs_ext import StrPromise
 
     from chatapp.middleware.asgi_types import App, Receive, Scope, Send
 
@@ -49,7 +52,7 @@ class TooMany(Exception):
 class Places:
     """So many at a time for each name."""
 
-    def __init__(self, limit: int, sentence: str) -> None:
+    def __init__(self, limit: int, sentence: str | StrPromise) -> None:
         self._limit = limit
         self._sentence = sentence
         self._taken: Counter[Hashable] = Counter()
@@ -77,23 +80,33 @@ class House:
     """The places of one process."""
 
     def __init__(self, limits: Limits) -> None:
-        again = "Wait until some are done, then try again."
         self.requests_of_address = Places(
             limits.requests_per_address,
-            f"At most {{limit}} requests of one address are worked on at a time. {again}",
+            _(
+                "At most {limit} requests of one address are worked on at a time. Wait until some "
+                "are done, then try again."
+            ),
         )
         self.requests_of_user = Places(
             limits.requests_per_user,
-            f"At most {{limit}} requests of one person are worked on at a time. {again}",
+            _(
+                "At most {limit} requests of one person are worked on at a time. Wait until some "
+                "are done, then try again."
+            ),
         )
-        full = "Close some of them, then come back: nothing is lost, your cursor stays good."
         self.streams_of_address = Places(
             limits.streams_per_address,
-            f"At most {{limit}} event streams may be open from one address. {full}",
+            _(
+                "At most {limit} event streams may be open from one address. Close some of them, "
+                "then come back: nothing is lost, your cursor stays good."
+            ),
         )
         self.streams_of_user = Places(
             limits.streams_per_user,
-            f"At most {{limit}} event streams of one person may be open. {full}",
+            _(
+                "At most {limit} event streams of one person may be open. Close some of them, "
+                "then come back: nothing is lost, your cursor stays good."
+            ),
         )
 
 

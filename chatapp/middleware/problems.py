@@ -10,36 +10,40 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.utils.translation import gettext_lazy as _
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrPromise
 
 PROBLEM_TYPE: Final = "application/problem+json"
 API_PREFIX: Final = "/api/"
 ERROR_ID: Final = "X-Request-ID"
 
 _SENTENCES: Final = {
-    400: "The request is malformed.",
-    403: "This is not allowed.",
-    404: "There is nothing at this address, or it is not yours.",
-    405: "This address does not take that method.",
-    413: "The request is too large.",
-    500: "The server made a mistake. It was noted; answers that are being written go on.",
+    400: _("The request is malformed."),
+    403: _("This is not allowed."),
+    404: _("There is nothing at this address, or it is not yours."),
+    405: _("This address does not take that method."),
+    413: _("The request is too large."),
+    500: _("The server made a mistake. It was noted; answers that are being written go on."),
 }
 
 
-def problem_body(status: int, detail: str, **extra: Any) -> bytes:
+def problem_body(status: int, detail: str | StrPromise, **extra: Any) -> bytes:
     """One problem document; `extra` are members of its own."""
     title = HTTPStatus(status).phrase
     return json.dumps(
-        {"type": "about:blank", "title": title, "status": status, "detail": detail, **extra}
+        {"type": "about:blank", "title": title, "status": status, "detail": str(detail), **extra}
     ).encode()
 
 
 def problem(
-    status: int, detail: str, *, headers: Mapping[str, str] | None = None, **extra: Any
+    status: int, detail: str | StrPromise, *, headers: Mapping[str, str] | None = None, **extra: Any
 ) -> HttpResponse:
     body = problem_body(status, detail, **extra)
     return HttpResponse(body, status=status, content_type=PROBLEM_TYPE, headers=headers)

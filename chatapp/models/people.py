@@ -8,6 +8,8 @@ from django.contrib.auth.models import AbstractUser, UserManager
 from django.core.validators import MinValueValidator
 from django.db import models
 
+from chatapp.languages import LANGUAGES
+
 
 class Plan(models.Model):
     """What people may do, and at which price. A change counts from the next request on."""
@@ -71,6 +73,8 @@ class User(AbstractUser):
     """Null: the settings' limits."""
     theme = models.CharField(max_length=8, choices=Theme.choices, blank=True)
     """Empty: as the device has it."""
+    language = models.CharField(max_length=8, choices=LANGUAGES, blank=True)
+    """Empty: as the browser asks for."""
     enter_sends = models.BooleanField("Enter sends", default=True)
     """Else it makes a line, and Ctrl or ⌘ with it sends."""
     keeps_answering = models.BooleanField("answers go on when I leave", default=False)

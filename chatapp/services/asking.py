@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 import msgspec
+from django.utils.translation import gettext_lazy as _
 
 from chatapp import catalog, quotas, runtime
 from chatapp.finalize import database_errors
@@ -148,9 +149,9 @@ async def retry(*, response: Response, by: User) -> Response:
     if not response.is_final and await settle([response.pk]):
         await response.arefresh_from_db()
     if not response.is_final:
-        raise NotRetryable("This answer is still being written; stop it first.")
+        raise NotRetryable(_("This answer is still being written; stop it first."))
     if response.status == "completed":
-        raise NotRetryable("This answer is complete; there is nothing to try again.")
+        raise NotRetryable(_("This answer is complete; there is nothing to try again."))
     request = GenerationRequest.from_json(response.request)
     limits.require_model(request.model, by)
     answer = await Message.objects.filter(response=response).select_related("chat").afirst()

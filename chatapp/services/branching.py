@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from django.db import transaction
+from django.utils.translation import gettext_lazy as _
 
 from chatapp.finalize import database_errors
 from chatapp.middleware.threads import on_database_thread
@@ -41,7 +42,7 @@ async def edit_message(
 ) -> Sent:
     """Say it otherwise: a version beside the person's message, with an answer of its own."""
     if message.role != Message.Role.USER:
-        raise BadInput("Only a message of a person can be edited; this one is an answer.")
+        raise BadInput(_("Only a message of a person can be edited; this one is an answer."))
     limits.check_text(text)
     return await _ask(
         message,
@@ -88,7 +89,7 @@ async def continue_answer(
     What is written is a response of its own, below the answer; to a person both are one.
     """
     if message.role != Message.Role.ASSISTANT:
-        raise BadInput("Only an answer can be continued; this is a message of a person.")
+        raise BadInput(_("Only an answer can be continued; this is a message of a person."))
     end, text, model = await _end_of(message)
     limits.check_text(text)
     return await _ask(
@@ -183,10 +184,12 @@ async def _end_of(message: Message) -> tuple[int, str, str]:
     while parts and not parts[-1].text:
         parts.pop()
     if not parts:
-        raise NotContinuable("Nothing had been written that could be gone on with.")
+        raise NotContinuable(_("Nothing had been written that could be gone on with."))
     last = parts[-1].response
     if last is None or not may_continue(recorded(last)):
-        raise NotContinuable("There is nothing to go on with: this answer is as long as it gets.")
+        raise NotContinuable(
+            _("There is nothing to go on with: this answer is as long as it gets.")
+        )
     return parts[-1].pk, "".join(part.text for part in parts), last.model
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from chatapp import audit, catalog, runtime
 from chatapp.finalize import database_errors, plain
@@ -71,7 +72,7 @@ def _change(chat: Chat, settings: Settings) -> None:
     if "title" in settings:
         chat.title, chat.titled_by = _title(settings["title"]), Chat.TitledBy.PERSON
         if not chat.title:
-            raise BadInput("A chat's title must not be empty.")
+            raise BadInput(_("A chat's title must not be empty."))
     if (name := settings.get("model")) is not None:
         if name not in catalog.models():
             raise UnknownModel(name, catalog.models())

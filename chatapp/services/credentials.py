@@ -10,10 +10,13 @@ from typing import Final
 from allauth.usersessions.models import UserSession
 from django.db import transaction
 from django.utils import timezone
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from chatapp import audit
 from chatapp.auth import make_key
 from chatapp.finalize import database_errors, plain
+from chatapp.languages import LANGUAGES
 from chatapp.middleware.threads import on_database_thread
 from chatapp.models import ApiKey, User
 from chatapp.services.errors import BadInput
@@ -35,7 +38,8 @@ def make_api_key(user: User, name: str) -> str:
     name = plain(" ".join(name.split()))[:NAME_CHARS]
     with database_errors(), transaction.atomic():
         if ApiKey.objects.usable().filter(user=user).count() >= MAX_KEYS:
-            raise BadInput(f"You have {MAX_KEYS} keys. Revoke one that you no longer use first.")
+            full = _("You have {limit} keys. Revoke one that you no longer use first.")
+            raise BadInput(format_lazy(full, limit=MAX_KEYS))
         key = make_key(user, name)
         audit.key_changed(user.username, action="key made", name=name)
         return key
@@ -78,10 +82,15 @@ def end_sessions(user: User, *, keep: str, session_id: int | None = None) -> int
 
 
 @on_database_thread
-def save_preferences(user: User, *, theme: str, enter_sends: bool, keeps_answering: bool) -> None:
-    """Raises BadInput for a theme that there is not."""
+def save_preferences(
+    user: User, *, theme: str, language: str, enter_sends: bool, keeps_answering: bool
+) -> None:
+    """Raises BadInput for a theme or a language that there is not."""
     if theme and theme not in User.Theme.values:
-        raise BadInput("There is no such look. Choose light, dark, or the device's own.")
-    user.theme, user.enter_sends, user.keeps_answering = theme, enter_sends, keeps_answering
+        raise BadInput(_("There is no such look. Choose light, dark, or the device's own."))
+    if language and language not in dict(LANGUAGES):
+        raise BadInput(_("This site does not speak that language. Choose one of the list."))
+    user.theme, user.language = theme, language
+    user.enter_sends, user.keeps_answering = enter_sends, keeps_answering
     with database_errors():
-        user.save(update_fields=["theme", "enter_sends", "keeps_answering"])
+        user.save(update_fields=["theme", "language", "enter_sends", "keeps_answering"])

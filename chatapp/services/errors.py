@@ -25,20 +25,26 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
+
 from relay import RecordUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
+    from django_stubs_ext import StrPromise
+
 
 class Refused(Exception):
-    """Base. `str()` is a sentence for the person who asked; nothing was written."""
+    """Base. `str()` is a sentence for the person who asked, in the language that is spoken where it
+    is called: services raise it on threads that know of none. Nothing was written."""
 
     status: ClassVar[int] = 400
     retry_after_s: int | None = None
 
-    def __init__(self, detail: str, **extra: Any) -> None:
+    def __init__(self, detail: str | StrPromise, **extra: Any) -> None:
         super().__init__(detail)
         self.extra = extra
         """More members of the problem document."""
@@ -51,8 +57,9 @@ class BadInput(Refused):
 class UnknownModel(BadInput):
     def __init__(self, name: str | None, known: Iterable[str]) -> None:
         names = sorted(known)
-        listed = ", ".join(names) or "none: RELAY_MODELS declares no model"
-        super().__init__(f"There is no model {name!r}. Models: {listed}.", models=names)
+        listed = ", ".join(names) or _("none: RELAY_MODELS declares no model")
+        detail = _("There is no model '{name}'. Models: {listed}.")
+        super().__init__(format_lazy(detail, name=name or "", listed=listed), models=names)
 
 
 class TooLarge(BadInput):
@@ -60,14 +67,18 @@ class TooLarge(BadInput):
 
     def __init__(self, size_bytes: int, limit_bytes: int) -> None:
         super().__init__(
-            f"The input has {size_bytes} bytes; at most {limit_bytes} bytes are taken.",
+            format_lazy(
+                _("The input has {size} bytes; at most {limit} bytes are taken."),
+                size=size_bytes,
+                limit=limit_bytes,
+            ),
             limit_bytes=limit_bytes,
         )
 
 
 class KeyReused(BadInput):
     def __init__(self) -> None:
-        super().__init__("This Idempotency-Key was used before with another request.")
+        super().__init__(_("This Idempotency-Key was used before with another request."))
 
 
 class NotInPlan(BadInput):
@@ -75,16 +86,15 @@ class NotInPlan(BadInput):
 
     def __init__(self, name: str, included: Iterable[str]) -> None:
         names = sorted(included)
-        listed = ", ".join(names) or "none that this server has"
-        super().__init__(
-            f"Your plan does not include the model {name!r}. It includes: {listed}.", models=names
-        )
+        listed = ", ".join(names) or _("none that this server has")
+        detail = _("Your plan does not include the model '{name}'. It includes: {listed}.")
+        super().__init__(format_lazy(detail, name=name, listed=listed), models=names)
 
 
 class Occupied(Refused):
     """Some answers would have to end first. `running` names them: perhaps one has by now."""
 
-    def __init__(self, detail: str, running: Sequence[str], **extra: Any) -> None:
+    def __init__(self, detail: StrPromise, running: Sequence[str], **extra: Any) -> None:
         super().__init__(detail, **extra)
         self.running = running
 
@@ -94,7 +104,7 @@ class ChatBusy(Occupied):
 
     def __init__(self, running: Sequence[str]) -> None:
         super().__init__(
-            "This chat is still answering. Wait for the answer or stop it, then send again.",
+            _("This chat is still answering. Wait for the answer or stop it, then send again."),
             running,
             response_id=running[0],
         )
@@ -106,8 +116,13 @@ class QueueFull(Occupied):
 
     def __init__(self, running: Sequence[str], limit: int) -> None:
         super().__init__(
-            f"{limit} messages wait in this chat already. Wait until one is answered, or remove "
-            "one.",
+            format_lazy(
+                _(
+                    "{limit} messages wait in this chat already. Wait until one is answered, or "
+                    "remove one."
+                ),
+                limit=limit,
+            ),
             running,
             limit=limit,
         )
@@ -129,7 +144,7 @@ class LimitReached(Occupied):
 
     def __init__(
         self,
-        detail: str,
+        detail: StrPromise,
         running: Sequence[str],
         *,
         quota: str,
@@ -151,8 +166,14 @@ class LimitReached(Occupied):
 class EnoughRunning(LimitReached):
     def __init__(self, running: Sequence[str], limit: int) -> None:
         super().__init__(
-            f"You have {len(running)} answers running; at most {limit} may run at a time. "
-            "Wait until one has ended, or stop one.",
+            format_lazy(
+                _(
+                    "You have {running} answers running; at most {limit} may run at a time. "
+                    "Wait until one has ended, or stop one."
+                ),
+                running=len(running),
+                limit=limit,
+            ),
             running,
             quota="generations",
             used=len(running),
@@ -167,18 +188,18 @@ class DayUsedUp(LimitReached):
     ) -> None:
         clock = f"{resets_at:%H:%M} UTC"
         if used < limit:
-            detail = (
-                f"You have used {used:,} of {limit:,} output tokens today, and your running "
-                "answers may need the rest. Wait until one has ended, or stop one."
+            told = _(
+                "You have used {used} of {limit} output tokens today, and your running answers "
+                "may need the rest. Wait until one has ended, or stop one."
             )
         else:
-            detail = (
-                f"You have used {used:,} of {limit:,} output tokens today. "
-                f"There are new ones from {clock} on; nothing else is lost."
+            told = _(
+                "You have used {used} of {limit} output tokens today. There are new ones from "
+                "{clock} on; nothing else is lost."
             )
             self.retry_after_s = max(1, math.ceil((resets_at - now).total_seconds()))
         super().__init__(
-            detail,
+            format_lazy(told, used=f"{used:,}", limit=f"{limit:,}", clock=clock),
             running,
             quota="output_tokens_per_day",
             used=used,
@@ -191,9 +212,9 @@ class StoreAway(Refused):
     status = 503
     retry_after_s = 5
 
-    def __init__(self, detail: str = "") -> None:
+    def __init__(self) -> None:
         super().__init__(
-            detail or "Answers cannot be started right now; nothing was saved. Try again shortly."
+            _("Answers cannot be started right now; nothing was saved. Try again shortly.")
         )
 
 
@@ -204,8 +225,10 @@ class NoRoom(Refused):
 
     def __init__(self) -> None:
         super().__init__(
-            "The server has no room for new answers at the moment; nothing was saved, and running "
-            "answers go on. Try again in a minute."
+            _(
+                "The server has no room for new answers at the moment; nothing was saved, and "
+                "running answers go on. Try again in a minute."
+            )
         )
 
 

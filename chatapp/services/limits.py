@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from chatapp import catalog, quotas, runtime
 from chatapp.services.errors import BadInput, NotInPlan, TooLarge, UnknownModel
@@ -12,6 +14,8 @@ from relay import Disconnect, ModelConfig, estimated_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from django_stubs_ext import StrPromise
 
     from chatapp.models import User
 
@@ -66,33 +70,42 @@ def check_settings(
 ) -> None:
     """What a chat asks of its model. Raises BadInput for what the model cannot do."""
     if temperature is not None and not 0 <= temperature <= MAX_TEMPERATURE:
-        raise BadInput(f"The temperature must be between 0 and {MAX_TEMPERATURE}.")
+        raise BadInput(
+            format_lazy(_("The temperature must be between 0 and {most}."), most=MAX_TEMPERATURE)
+        )
     if max_output_tokens is not None:
         most = model.max_output_tokens if model else None
         if max_output_tokens < 1 or (most is not None and max_output_tokens > most):
-            upto = f"between 1 and {most:,}" if most else "at least 1"
-            name = f" of {model.name!r}" if model else ""
-            raise BadInput(f"The limit of an answer{name} must be {upto} tokens.")
+            raise BadInput(_token_limit(model.name if model else "", most))
     if system_prompt:
         _check_size(_bytes(system_prompt))
         context = model.context_tokens if model else None
         if context is not None and estimated_tokens(system_prompt) > context // 2:
-            raise BadInput(
-                f"The system prompt takes more than half of the {context:,} tokens that "
-                f"{model.name if model else ''!r} can read. Shorten it, or choose another model."
+            too_long = _(
+                "The system prompt takes more than half of the {limit} tokens that '{model}' can "
+                "read. Shorten it, or choose another model."
             )
+            name = model.name if model else ""
+            raise BadInput(format_lazy(too_long, limit=f"{context:,}", model=name))
+
+
+def _token_limit(model: str, most: int | None) -> StrPromise:
+    if most is None:
+        return _("The limit of an answer must be at least 1 token.")
+    upto = _("The limit of an answer of '{model}' must be between 1 and {most} tokens.")
+    return format_lazy(upto, model=model, most=f"{most:,}")
 
 
 def check_text(text: str) -> None:
     """Raises BadInput for nothing to answer, TooLarge beyond max_input_bytes of UTF-8."""
     if not text.strip():
-        raise BadInput("There is nothing to answer: the text is empty.")
+        raise BadInput(_("There is nothing to answer: the text is empty."))
     _check_size(_bytes(text))
 
 
 def check_messages(messages: Sequence[dict[str, Any]], instructions: str | None) -> None:
     if not any(_says_something(message) for message in messages):
-        raise BadInput("There is nothing to answer: `input` is empty.")
+        raise BadInput(_("There is nothing to answer: `input` is empty."))
     texts = (value for message in messages for key, value in message.items() if key != "role")
     size = sum(map(_bytes, texts))
     _check_size(size + _bytes(instructions or ""))
@@ -120,5 +133,5 @@ def _bytes(value: Any) -> int:
         return len(value.encode() if isinstance(value, str) else msgspec.json.encode(value))
     except UnicodeEncodeError as exc:
         raise BadInput(
-            "The text contains half of a surrogate pair, which is no character."
+            _("The text contains half of a surrogate pair, which is no character.")
         ) from exc

@@ -6,6 +6,7 @@ from typing import Final
 
 from django import template
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 register = template.Library()
 
@@ -25,9 +26,11 @@ SYSTEMS: Final = (
 def device(user_agent: str) -> str:
     """`Firefox on Windows`, as far as it can be told. A library with thousands of patterns would
     know television sets; here a person has to recognise their own two devices."""
-    browser = next((name for mark, name in BROWSERS if mark in user_agent), "A browser")
+    browser = next((name for mark, name in BROWSERS if mark in user_agent), _("A browser"))
     system = next((name for mark, name in SYSTEMS if mark in user_agent), "")
-    return f"{browser} on {system}" if system else browser
+    if not system:
+        return browser
+    return _("{browser} on {system}").format(browser=browser, system=system)
 
 
 @register.simple_tag

@@ -17,7 +17,9 @@ from urllib.parse import urlencode
 from django import template
 from django.conf import settings
 from django.utils.html import json_script
+from django.utils.translation import get_language, gettext, override
 
+from chatapp.languages import SOURCE
 from relay import Snapshot, Status
 
 if TYPE_CHECKING:
@@ -38,12 +40,27 @@ class End:
     """Whether its words are a beginning that can be gone on with."""
 
 
-@cache  # part of the program, like a template
 def table() -> dict[str, Any]:
-    """All sentences."""
+    """All sentences, in the language that is spoken now."""
+    return table_in(get_language() or SOURCE)
+
+
+@cache  # part of the program, like a template
+def table_in(language: str) -> dict[str, Any]:
     path = settings.BASE_DIR / "static" / "chat" / "words.json"
-    words: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    with override(language):
+        words: dict[str, Any] = _translated(json.loads(path.read_text(encoding="utf-8")))
     return words
+
+
+def _translated(words: Any) -> Any:
+    """A sentence that has no translation yet stays as it is."""
+    if isinstance(words, dict):
+        return {key: _translated(value) for key, value in words.items()}
+    if isinstance(words, list):
+        return [_translated(value) for value in words]
+    # gettext's answer to an empty text is the head of its catalogue
+    return gettext(words) if words and isinstance(words, str) else words
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +155,14 @@ def word(path: str) -> str:
 
 @register.simple_tag
 def words_json() -> SafeString:
-    """All sentences, for the page's scripts."""
-    return json_script(table(), "words")
+    """All sentences, for the page's scripts: data in the page, so it needs no request, and is in
+    the page's language."""
+    return _words_json_in(get_language() or SOURCE)
+
+
+@cache
+def _words_json_in(language: str) -> SafeString:
+    return json_script(table_in(language), "words")
 
 
 @register.simple_tag

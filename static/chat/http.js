@@ -22,6 +22,11 @@ function csrfToken() {
   return field?.value ?? '';
 }
 
+/** What went wrong is said in the language of the page, which a person may have chosen. */
+function accepts() {
+  return { Accept: 'application/json', 'Accept-Language': document.documentElement.lang || 'en' };
+}
+
 /**
  * @param {string} url
  * @param {object} [options]
@@ -32,7 +37,7 @@ function csrfToken() {
  */
 export async function post(url, { json, key, keepalive = false } = {}) {
   /** @type {Record<string, string>} */
-  const headers = { 'X-CSRFToken': csrfToken(), Accept: 'application/json' };
+  const headers = { 'X-CSRFToken': csrfToken(), ...accepts() };
   if (json !== undefined) headers['Content-Type'] = 'application/json';
   if (key) headers['Idempotency-Key'] = key;
   const body = json === undefined ? undefined : JSON.stringify(json);
@@ -46,7 +51,7 @@ export async function post(url, { json, key, keepalive = false } = {}) {
  * @returns {Promise<Reply>}
  */
 export async function patch(url, json) {
-  const headers = { 'X-CSRFToken': csrfToken(), Accept: 'application/json', 'Content-Type': 'application/json' };
+  const headers = { 'X-CSRFToken': csrfToken(), ...accepts(), 'Content-Type': 'application/json' };
   const signal = AbortSignal.timeout(PATIENCE_MS);
   return answer(() => fetch(url, { method: 'PATCH', headers, body: JSON.stringify(json), signal }));
 }
@@ -57,7 +62,7 @@ export async function patch(url, json) {
  */
 export async function get(url) {
   const signal = AbortSignal.timeout(PATIENCE_MS);
-  return answer(() => fetch(url, { headers: { Accept: 'application/json' }, cache: 'no-store', signal }));
+  return answer(() => fetch(url, { headers: accepts(), cache: 'no-store', signal }));
 }
 
 /**

@@ -81,7 +81,8 @@ document.addEventListener('click', (event) => {
   const base = settings.replace(/settings$/, '');
   action('settings').setAttribute('href', settings);
   action('pin').setAttribute('formaction', `${base}pin`);
-  action('pin').textContent = chosen.dataset.pinned === undefined ? 'Pin' : 'Unpin';
+  const { pin, unpin } = action('pin').dataset;
+  action('pin').textContent = (chosen.dataset.pinned === undefined ? pin : unpin) ?? '';
   action('delete').setAttribute('formaction', `${base}delete`);
   menu.showPopover();
   place(options.getBoundingClientRect());
