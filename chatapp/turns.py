@@ -13,6 +13,7 @@ from chatapp import rendering, services
 from chatapp.branches import Versions, joined
 from chatapp.models import Chat, Message, Response
 from chatapp.places import was_left_out
+from chatapp.templatetags.answers import Call, call_of, figures_of, instead_of, reasoning_of
 from chatapp.templatetags.words import End, end_of, state_of
 from relay import TERMINAL, Snapshot, StoreUnavailable
 
@@ -35,24 +36,50 @@ class Answer:
     """Of the response itself, where `snapshot` begins with what it goes on from."""
     before: dict[str, str] | None = None
     """That beginning, for page.js: `text` and `reasoning`."""
+    parts: tuple[str, ...] = ()
+    """Ids of the responses that it goes on from, the first one first."""
+    asked: str = ""
+    """The model that was asked for."""
 
     @classmethod
-    def of(cls, snapshot: Snapshot, *, last: bool = True, waits: bool = False) -> Answer:
+    def of(
+        cls, snapshot: Snapshot, *, last: bool = True, waits: bool = False, asked: str = ""
+    ) -> Answer:
         if snapshot.status not in TERMINAL:
-            return cls(snapshot, End(), state_of(snapshot), waits)
+            return cls(snapshot, End(), state_of(snapshot), waits, asked=asked)
         end = end_of(snapshot)
         # The conversation has gone on: only its last answer can be tried again.
-        return cls(snapshot, end if last else replace(end, retry=False), "")
+        return cls(snapshot, end if last else replace(end, retry=False), "", asked=asked)
 
     def after(self, earlier: Answer, *, last: bool = True) -> Answer:
         """With what it goes on from: one answer to a person."""
-        whole = self.of(joined(earlier.snapshot, self.snapshot), last=last, waits=self.waits)
+        snapshot = joined(earlier.snapshot, self.snapshot)
+        whole = self.of(snapshot, last=last, waits=self.waits, asked=self.asked)
         before = {"text": earlier.snapshot.text, "reasoning": earlier.snapshot.reasoning}
-        return replace(whole, rest=self.snapshot, before=before)
+        parts = (*earlier.parts, earlier.snapshot.id)
+        return replace(whole, rest=self.snapshot, before=before, parts=parts)
 
     @property
     def ended(self) -> bool:
         return self.snapshot.status in TERMINAL
+
+    @property
+    def reasoning(self) -> str:
+        """What stands over it."""
+        alone = self.before is None or not self.before["reasoning"]
+        return reasoning_of(self.snapshot, only_this=alone)
+
+    @property
+    def calls(self) -> list[Call]:
+        return [call_of(call, ended=self.ended) for call in self.snapshot.tool_calls]
+
+    @property
+    def instead(self) -> str:
+        return instead_of(self.snapshot, self.asked)
+
+    @property
+    def figures(self) -> list[tuple[str, str]]:
+        return figures_of(self.rest or self.snapshot)
 
     @property
     def stop_url(self) -> str:
@@ -137,7 +164,9 @@ async def _turn(message: Message, *, last: bool) -> Turn:
     response = message.response
     if response is None:
         return Turn(message.pk, message.text)
-    answer = Answer.of(await _snapshot(response), last=last, waits=response.waits)
+    answer = Answer.of(
+        await _snapshot(response), last=last, waits=response.waits, asked=response.model
+    )
     return Turn(
         message.pk, message.text, answer, asked_model=response.model, final=response.is_final
     )

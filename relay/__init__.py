@@ -28,7 +28,7 @@ from relay.events import (
     decode_event,
     encode_event,
 )
-from relay.fold import Snapshot, apply, ended_event, fold, text_sha256
+from relay.fold import Snapshot, ToolCall, apply, ended_event, fold, text_sha256
 from relay.follow import View, follow, snapshot_frame, wait_ended
 from relay.generate import End, Outcome, Record, Records, conclude, ended
 from relay.generate.end import NOTHING_USED, WALL_CLOCK, WORKER_LOST, now_rfc3339, usage_at_end
@@ -67,6 +67,7 @@ from relay.upstream import (
     estimated_tokens,
     token_counter,
 )
+from relay.wire.partial_json import parse_partial
 from relay.wire.sse import Frame, encode_frame
 
 __all__ = [
@@ -118,6 +119,7 @@ __all__ = [
     "StoreUnavailable",
     "Supervisor",
     "TextDelta",
+    "ToolCall",
     "Upstream",
     "UpstreamError",
     "UsageCount",
@@ -139,6 +141,7 @@ __all__ = [
     "is_response_id",
     "new_response_id",
     "now_rfc3339",
+    "parse_partial",
     "quota_day",
     "read_address",
     "read_standing",

@@ -151,6 +151,8 @@ class Ended(Event, frozen=True, kw_only=True, tag="ended"):
     text_sha256: str
     first_token_at: str | None = None
     """RFC 3339, UTC: when the first content event was made, by the writer's clock."""
+    first_text_at: str | None = None
+    """The first that is no reasoning: of text, of a refusal, or of a tool call."""
     at: str | None = None
 
 

@@ -35,6 +35,8 @@ class Timings(Struct, frozen=True, kw_only=True):
     created_at: str | None = None
     started_at: str | None = None
     first_token_at: str | None = None
+    first_text_at: str | None = None
+    """Until then it reasoned, if it did."""
     ended_at: str | None = None
 
 
@@ -195,7 +197,11 @@ class Folder:
             "text_sha256": event.text_sha256,
             "epoch": event.epoch,
         }
-        self._time(first_token_at=event.first_token_at, ended_at=event.at)
+        self._time(
+            first_token_at=event.first_token_at,
+            first_text_at=event.first_text_at,
+            ended_at=event.at,
+        )
 
 
 def fold(events: Iterable[ev.Event]) -> Snapshot:
@@ -233,5 +239,6 @@ def ended_event(snapshot: Snapshot) -> ev.Ended:
         usage=snapshot.usage,
         text_sha256=snapshot.text_sha256,
         first_token_at=snapshot.timings.first_token_at,
+        first_text_at=snapshot.timings.first_text_at,
         at=snapshot.timings.ended_at,
     )

@@ -99,10 +99,13 @@ def end_of(snapshot: Snapshot) -> End:
 
 
 def state_of(snapshot: Snapshot) -> str:
-    """What a running answer is doing; the twin of `Words.state`."""
+    """What a running answer is doing; the twin of `Words.state`. Empty: something else says it."""
     if snapshot.notice is not None:
         return snapshot.notice.message
-    writing = snapshot.status == Status.IN_PROGRESS and snapshot.text
+    answers = snapshot.text or snapshot.refusal or snapshot.tool_calls
+    if snapshot.reasoning and not answers:
+        return ""  # what stands over the reasoning says it
+    writing = snapshot.status == Status.IN_PROGRESS and answers
     state: str = table()["state"]["writing" if writing else snapshot.status]
     return state
 
@@ -134,14 +137,6 @@ def paragraphs(text: str) -> list[str]:
     """What stands between empty lines; the twin of `paragraphs` in render.js."""
     parts = (part.strip("\n") for part in re.split(r"\n{2,}", text.replace("\r", "")))
     return [part for part in parts if part]
-
-
-@register.filter
-def arguments(call: Any) -> str:
-    """What a tool was asked, whole or as far as it is known; as answer.js shows it."""
-    if call.arguments is None:
-        return str(call.raw)
-    return json.dumps(call.arguments, ensure_ascii=False, separators=(",", ":"))
 
 
 @register.simple_tag

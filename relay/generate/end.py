@@ -115,6 +115,7 @@ def ended(
     text_sha256: str = EMPTY_SHA256,
     usage: ev.UsageCount | None = None,
     first_token_at: str | None = None,
+    first_text_at: str | None = None,
     at: str | None = None,
 ) -> Ended:
     """The terminal event, not numbered yet."""
@@ -127,6 +128,7 @@ def ended(
         usage=usage,
         text_sha256=text_sha256,
         first_token_at=first_token_at,
+        first_text_at=first_text_at,
         at=at,
     )
 

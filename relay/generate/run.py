@@ -150,13 +150,17 @@ class Generation(Holder):
     def _ended(self, end: End) -> Ended:
         writer = self.writer
         now_s = self._store.now_s()
-        first_s = writer.first_token_s
+
+        def at(moment_s: float | None) -> str | None:
+            return rfc3339(now_s - (time.monotonic() - moment_s)) if moment_s else None
+
         return ended(
             end,
             epoch=writer.lease.epoch,
             text_sha256=writer.text_sha256,
             usage=usage_at_end(end, writer.usage, writer.output_tokens),
-            first_token_at=rfc3339(now_s - (time.monotonic() - first_s)) if first_s else None,
+            first_token_at=at(writer.first_token_s),
+            first_text_at=at(writer.first_text_s),
             at=rfc3339(now_s),
         )
 

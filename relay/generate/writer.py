@@ -29,6 +29,8 @@ store that is away costs memory for a minute of tokens and not for a whole answe
 
 _DELTAS: Final = (ev.TextDelta, ev.ReasoningDelta, ev.RefusalDelta, ev.ToolCallDelta)
 """What is counted where tokens do not come as ids: most providers send one a delta."""
+_ANSWERS: Final = (ev.TextDelta, ev.RefusalDelta, ev.ToolCallStarted, ev.ToolCallCompleted)
+"""What ends the reasoning before it: one of the last kind without a start comes as a whole."""
 
 
 class Owner(Protocol):
@@ -61,6 +63,8 @@ class Writer:
         self.has_content = False
         self.first_token_s: float | None = None
         """By time.monotonic."""
+        self.first_text_s: float | None = None
+        """The first that is no reasoning."""
         self.usage: ev.UsageCount | None = None
         self.queued = False
         self.marked_s = 0.0
@@ -137,6 +141,8 @@ class Writer:
         if content and self.first_token_s is None:
             self.first_token_s = time.monotonic()
             first = True
+        if self.first_text_s is None and any(isinstance(event, _ANSWERS) for event in events):
+            self.first_text_s = time.monotonic()
         self._unsent.add(events)
         if not self._in_flight:
             self._committer.mark(self, urgent=first)

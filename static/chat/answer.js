@@ -1,5 +1,6 @@
 /**
- * One answer on the page: what it means (fold.js) and how that looks (markdown/, render.js, words.js).
+ * One answer on the page: what it means (fold.js) and how that looks (markdown/, render.js, calls.js),
+ * in the words of words.js and telling.js.
  *
  * Nothing here knows the network. Events and snapshots come in, one paint per frame goes out; what is
  * shown is only ever added to, unless a snapshot says otherwise. An answer that has not ended says what
@@ -8,11 +9,23 @@
  * @typedef {import('./fold.js').Event} Event
  * @typedef {import('./fold.js').Snapshot} Snapshot
  */
+import { CallsView, setText, writeRows } from './calls.js';
 import { Folder } from './fold.js';
 import { MarkdownView } from './markdown/view.js';
 import { Painter, TextView } from './render.js';
+import { Telling } from './telling.js';
+
+/** Answers of this page that were followed, by their elements. @type {WeakMap<Element, AnswerView>} */
+const views = new WeakMap();
+
+/** @param {Element} element @returns {AnswerView | undefined} */
+export function viewOf(element) {
+  return views.get(element);
+}
 
 const DELTAS = new Set(['text.delta', 'reasoning.delta', 'refusal.delta']);
+/** What ends the reasoning before it. */
+const ANSWERS = new Set(['text.delta', 'refusal.delta', 'tool_call.started', 'tool_call.completed', 'ended']);
 
 export class AnswerView {
   #words;
@@ -29,8 +42,15 @@ export class AnswerView {
   #unfollowed = false;
   /** What the answer goes on from, written before it. @type {{text: string, reasoning: string}} */
   #before;
+  /** The model that was asked for; '' until that is known. */
+  #asked;
+  /** When reasoning was seen to begin, and how long it took. @type {{from: number | null, ms: number | null}} */
+  #reasoned = { from: null, ms: null };
+  #telling;
+  #now;
   #parts;
   #views;
+  #calls;
 
   /**
    * @param {HTMLElement} element the `<li>` that the server rendered, or a copy of its template
@@ -39,27 +59,38 @@ export class AnswerView {
    * @param {() => void} [options.painted] called after each paint
    * @param {import('./render.js').Screen} [options.screen]
    * @param {{text: string, reasoning: string}} [options.before] what it goes on from
+   * @param {() => number} [options.now] milliseconds of a clock that is never set
    */
-  constructor(element, { words, painted = () => {}, screen, before = { text: '', reasoning: '' } }) {
+  constructor(element, { words, painted = () => {}, screen, before = { text: '', reasoning: '' }, now = () => performance.now() }) {
     this.element = element;
+    views.set(element, this);
     this.#before = before;
+    this.#asked = element.dataset.asked ?? '';
     this.#words = words;
+    this.#telling = new Telling(words);
+    this.#now = now;
     this.#painted = painted;
     this.#painter = new Painter(() => this.#paint(), screen);
     const part = (/** @type {string} */ name) =>
       /** @type {HTMLElement} */ (element.querySelector(`[data-part="${name}"]`));
     this.#parts = {
       article: part('article'),
+      instead: part('instead'),
       reasoning: part('reasoning'),
+      reasoningLabel: part('reasoning-label'),
       calls: part('calls'),
       state: part('state'),
+      progress: part('progress'),
       end: part('end'),
       label: part('label'),
       sentence: part('sentence'),
       icon: part('icon'),
       retry: part('retry'),
       continue: part('continue'),
+      figures: part('figures'),
+      figuresList: part('figures-list'),
     };
+    this.#calls = new CallsView(this.#parts.calls);
     this.#views = {
       'text.delta': new MarkdownView(part('text'), { labels: words.table.prose }),
       'reasoning.delta': new TextView(part('reasoning-text')),
@@ -75,9 +106,16 @@ export class AnswerView {
     return this.#folder.snapshot();
   }
 
+  /** All that was written, as it was written: with what it goes on from. */
+  get text() {
+    return this.#before.text + this.#folder.text;
+  }
+
   /** @param {Event} event */
   apply(event) {
     this.#folder.apply(event);
+    if (event.type === 'created') this.#asked ||= event.model;
+    this.#measure(event);
     if (DELTAS.has(event.type)) this.#pending.push(event);
     this.#painter.ask();
   }
@@ -119,9 +157,17 @@ export class AnswerView {
     this.#painter.now();
   }
 
+  /** @param {Event} event */
+  #measure({ type }) {
+    const { from, ms } = this.#reasoned;
+    if (type === 'reasoning.delta') this.#reasoned.from ??= this.#now();
+    else if (from !== null && ms === null && ANSWERS.has(type)) this.#reasoned.ms = this.#now() - from;
+  }
+
   #paint() {
     const snapshot = this.#folder.snapshot();
     this.#paintText(snapshot);
+    this.#paintReasoning(snapshot);
     this.#paintCalls(snapshot);
     this.element.dataset.status = snapshot.status;
     this.element.toggleAttribute('data-running', !this.ended);
@@ -146,7 +192,6 @@ export class AnswerView {
     }
     this.#pending = [];
     if (this.ended || this.#unfollowed) this.#views['text.delta'].finish();
-    this.#parts.reasoning.hidden = this.#reasoning(snapshot) === '';
   }
 
   /** @param {Snapshot} snapshot */
@@ -154,30 +199,47 @@ export class AnswerView {
     return [this.#before.reasoning, reasoning].filter((part) => part !== '').join('\n\n');
   }
 
+  /**
+   * Whether it is open is the person's: it never opens or closes by itself.
+   * @param {Snapshot} snapshot
+   */
+  #paintReasoning(snapshot) {
+    const { reasoning, reasoningLabel } = this.#parts;
+    const whole = this.#reasoning(snapshot);
+    reasoning.hidden = whole === '';
+    const known = { seen_ms: this.#reasoned.ms, onlyThis: this.#before.reasoning === '' };
+    setText(reasoningLabel, this.#telling.reasoning({ ...snapshot, reasoning: whole }, known));
+  }
+
   /** @param {Snapshot} snapshot */
   #paintCalls({ tool_calls: calls }) {
-    const { calls: list } = this.#parts;
-    list.hidden = calls.length === 0;
-    calls.forEach((call, index) => {
-      const item = list.children[index] ?? list.appendChild(callItem(list.ownerDocument));
-      setText(item.children[0], call.name);
-      setText(item.children[1], call.arguments ? JSON.stringify(call.arguments) : call.raw);
-    });
-    while (list.children.length > calls.length) list.lastElementChild?.remove();
+    this.#parts.calls.hidden = calls.length === 0;
+    this.#calls.show(calls.map((call) => this.#telling.call(call, this.ended)));
   }
 
   /** @param {Snapshot} snapshot */
   #paintState(snapshot) {
-    const { state } = this.#parts;
-    state.hidden = this.ended && this.#connection === null;
+    const { state, progress, instead } = this.#parts;
     const doing = this.#stopping ? this.#words.table.state.stopping : this.#words.state(snapshot);
-    setText(state, this.#connection ?? (this.ended ? '' : doing));
+    const sentence = this.#connection ?? (this.ended ? '' : doing);
+    state.hidden = sentence === '';
+    setText(state, sentence);
     state.toggleAttribute('data-connection', this.#connection !== null);
+    const { done, total } = snapshot.notice ?? {};
+    progress.hidden = this.ended || this.#connection !== null || !total;
+    if (!progress.hidden) {
+      setAttribute(progress, 'max', String(total));
+      setAttribute(progress, 'value', String(done ?? 0));
+    }
+    const other = this.#telling.instead(snapshot, this.#asked);
+    instead.hidden = other === '';
+    setText(instead, other);
   }
 
   /** @param {Snapshot} snapshot */
   #paintEnd(snapshot) {
-    const { end, label, sentence, icon, retry, continue: goOn } = this.#parts;
+    const { end, label, sentence, icon, retry, continue: goOn, figures, figuresList } = this.#parts;
+    figures.hidden = !this.ended;
     if (!this.ended) {
       end.hidden = true;
       return;
@@ -189,30 +251,16 @@ export class AnswerView {
     setAttribute(icon, 'href', `#icon-${snapshot.status}`);
     retry.hidden = !words.retry;
     goOn.hidden = !words.continues;
+    writeRows(figuresList, this.#telling.figures(snapshot));
   }
 }
 
 /**
- * Writing what already stands there would still wake observers and screen readers.
- * @param {Element} element
- * @param {string} text
- */
-function setText(element, text) {
-  if (element.textContent !== text) element.textContent = text;
-}
-
-/**
+ * As `setText`.
  * @param {Element} element
  * @param {string} name
  * @param {string} value
  */
 function setAttribute(element, name, value) {
   if (element.getAttribute(name) !== value) element.setAttribute(name, value);
-}
-
-/** @param {Document} document */
-function callItem(document) {
-  const item = document.createElement('li');
-  item.append(document.createElement('strong'), document.createElement('code'));
-  return item;
 }

@@ -32,7 +32,7 @@
  * @property {Event[]} meta
  * @property {object | null} usage
  * @property {any} notice the last notice, until content or the end replaces it
- * @property {{created_at: ?string, started_at: ?string, first_token_at: ?string, ended_at: ?string}} timings
+ * @property {{created_at: ?string, started_at: ?string, first_token_at: ?string, first_text_at: ?string, ended_at: ?string}} timings
  * @property {{code: string, message: string, retryable: boolean} | null} error
  * @property {string | null} text_sha256 null until the response has ended
  */
@@ -76,7 +76,7 @@ export function emptySnapshot() {
     meta: [],
     usage: null,
     notice: null,
-    timings: { created_at: null, started_at: null, first_token_at: null, ended_at: null },
+    timings: { created_at: null, started_at: null, first_token_at: null, first_text_at: null, ended_at: null },
     error: null,
     text_sha256: null,
   };
@@ -198,7 +198,11 @@ export class Folder {
     if (event.usage) state.usage = usageCount(event.usage);
     state.text_sha256 = event.text_sha256;
     state.epoch = event.epoch;
-    this.#time({ first_token_at: event.first_token_at ?? null, ended_at: event.at ?? null });
+    this.#time({
+      first_token_at: event.first_token_at ?? null,
+      first_text_at: event.first_text_at ?? null,
+      ended_at: event.at ?? null,
+    });
   }
 
   /** @param {Partial<Snapshot['timings']>} times */

@@ -2,6 +2,7 @@
 import { fillActions } from './actions.js';
 import { AnswerView } from './answer.js';
 import { Composer } from './composer.js';
+import { installCopying } from './copying.js';
 import { Following } from './following.js';
 import { installProse } from './markdown/code.js';
 import { Outbox } from './outbox.js';
@@ -111,6 +112,7 @@ async function stop() {
 }
 
 installProse(transcript, { words: words.table.copy, announce });
+installCopying(transcript, { words, announce });
 for (const item of transcript.querySelectorAll('[data-answer][data-running]')) {
   const running = /** @type {HTMLElement} */ (item);
   if (following) wait(running);

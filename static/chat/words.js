@@ -33,12 +33,14 @@ export class Words {
   }
 
   /**
-   * What a running answer is doing.
+   * What a running answer is doing; '' where something else says it.
    * @param {import('./fold.js').Snapshot} snapshot
    */
-  state({ status, text, notice }) {
+  state({ status, text, refusal, reasoning, tool_calls: calls, notice }) {
     if (notice) return notice.message;
-    return status === 'in_progress' && text !== '' ? this.table.state.writing : this.table.state[status];
+    const answers = text !== '' || refusal !== '' || calls.length > 0;
+    if (reasoning !== '' && !answers) return ''; // what stands over the reasoning says it
+    return status === 'in_progress' && answers ? this.table.state.writing : this.table.state[status];
   }
 
   /**

@@ -159,9 +159,22 @@ test('reasoning, refusals and tool calls have places of their own', () => {
   assert.equal(part('reasoning').hidden, false);
   assert.equal(part('reasoning-text').textContent, 'hm');
   assert.equal(part('refusal').textContent, 'No.');
-  assert.deepEqual(part('calls').children.map((/** @type {any} */ item) => item.textContent), ['look_up{"q":']);
-  feed([{ type: 'tool_call.completed', seq: 5, index: 0, call_id: 'c', name: 'look_up', arguments: { q: 1 } }]);
-  assert.deepEqual(part('calls').children.map((/** @type {any} */ item) => item.textContent), ['look_up{"q":1}']);
+  const shown = () => part('calls').children.map((/** @type {any} */ item) => item.textContent);
+  assert.deepEqual(shown(), ['look_up being written…']);
+  feed([{ type: 'tool_call.delta', seq: 5, index: 0, delta: '"Be' }]);
+  assert.deepEqual(shown(), ['look_up being written…qBe']);
+  const value = part('calls').children[0].children[1].children[0].children[1];
+  const node = value.firstChild;
+  feed([{ type: 'tool_call.delta', seq: 6, index: 0, delta: 'rn"' }]);
+  assert.equal(value.firstChild, node, 'what stands there stays');
+  assert.equal(value.textContent, 'Bern');
+  feed([{ type: 'tool_call.completed', seq: 7, index: 0, call_id: 'c', name: 'look_up', arguments: { q: 'Bern', n: 1 } }]);
+  assert.deepEqual(shown(), ['look_up qBernn1']);
+  feed([{ type: 'tool_call.invalid', seq: 8, index: 1, call_id: 'd', name: 'buy', raw: '{"n"', error: 'it is cut off' }]);
+  assert.equal(part('calls').children[1].getAttribute('class'), 'broken');
+  assert.match(shown()[1], /^buy not called, .*it is cut off\{"n"$/);
+  feed([end(9, {})]);
+  assert.equal(part('state').hidden, true);
 });
 
 test('an answer that goes on is one with its beginning, to the last word', () => {
@@ -182,4 +195,71 @@ test('an answer that goes on is one with its beginning, to the last word', () =>
   screen.paint();
   assert.equal(part('continue').hidden, false);
   assert.equal(view.snapshot().text, 'er.', 'what is compared with the server is its own');
+});
+
+test('reasoning says that it goes on, then how long it took, and opens and closes for nobody', () => {
+  const element = answerElement();
+  const screen = new FakeScreen();
+  let now = 0;
+  const view = new AnswerView(element, { words, screen, now: () => now });
+  const part = (/** @type {string} */ name) => element.querySelector(`[data-part="${name}"]`);
+  const feed = (/** @type {any} */ event) => {
+    view.apply(event);
+    screen.paint();
+  };
+  feed({ type: 'started', seq: 1, upstream_model: 'm', attempt: 1, epoch: 1 });
+  assert.equal(part('reasoning').hidden, true);
+  feed({ type: 'reasoning.delta', seq: 2, delta: 'hm' });
+  assert.equal(part('reasoning').hidden, false);
+  assert.equal(part('reasoning-label').textContent, words.table.reasoning.now);
+  assert.equal(part('state').hidden, true, 'it is said once');
+  part('reasoning').setAttribute('open', '');
+  const { changes } = part('reasoning');
+  now = 12_400;
+  feed({ type: 'text.delta', seq: 3, delta: '42' });
+  assert.equal(part('reasoning-label').textContent, 'Thought for 12 s');
+  assert.equal(part('state').textContent, words.table.state.writing);
+  now = 60_000;
+  feed({ type: 'reasoning.delta', seq: 4, delta: ' hm' });
+  feed(end(5, { first_token_at: '2026-03-01T12:00:00Z', first_text_at: '2026-03-01T12:00:13Z' }));
+  assert.equal(part('reasoning-label').textContent, 'Thought for 13 s', 'the log knows best');
+  assert.equal(part('reasoning').changes, changes);
+  assert.ok(part('reasoning').hasAttribute('open'));
+});
+
+test('a notice with a measure has a bar, and the next word takes both away', () => {
+  const { part, feed } = ground();
+  const notice = { type: 'notice', code: 'reading_prompt', message: 'Reading the prompt, 384 of 1731', total: 1731 };
+  feed([{ type: 'started', seq: 1, upstream_model: 'm', attempt: 1, epoch: 1 }]);
+  assert.equal(part('progress').hidden, true);
+  feed([{ ...notice, seq: 2, done: 384 }]);
+  assert.equal(part('state').textContent, notice.message);
+  assert.deepEqual([part('progress').hidden, part('progress').getAttribute('max'), part('progress').getAttribute('value')], [false, '1731', '384']);
+  feed([{ type: 'notice', seq: 3, code: 'retrying', message: 'Trying again.' }]);
+  assert.equal(part('progress').hidden, true);
+  feed([{ ...notice, seq: 4, done: 1731 }, { type: 'text.delta', seq: 5, delta: 'a' }]);
+  assert.equal(part('progress').hidden, true);
+  assert.equal(part('state').textContent, words.table.state.writing);
+});
+
+test('an answer of another model than was asked names both', () => {
+  const { part, feed } = ground();
+  feed([{ type: 'created', seq: 1, response_id: 'r', model: 'fast', created_at: 'now' }]);
+  assert.equal(part('instead').hidden, true);
+  feed([{ type: 'notice', seq: 2, code: 'fallback', message: 'Another answers.', model: 'slow' }, { type: 'text.delta', seq: 3, delta: 'a' }]);
+  assert.equal(part('instead').hidden, false);
+  assert.match(part('instead').textContent, /^fast .*slow/);
+});
+
+test('figures come with the end', () => {
+  const { part, feed } = ground();
+  feed([{ type: 'created', seq: 1, response_id: 'r', model: 'fast', created_at: '2026-03-01T12:00:00Z' }, { type: 'text.delta', seq: 2, delta: 'a' }]);
+  assert.equal(part('figures').hidden, true);
+  feed([end(3, { finish_reason: 'stop', usage: { input_tokens: 9, output_tokens: 1 } })]);
+  assert.equal(part('figures').hidden, false);
+  const { figures } = words.table;
+  assert.deepEqual(
+    part('figures-list').children.map((/** @type {any} */ row) => row.children.map((/** @type {any} */ cell) => cell.textContent)),
+    [['Model', 'fast'], ['Tokens read', '9'], ['Tokens written', '1'], ['Ended', figures.end.stop], ['Response', 'r']],
+  );
 });

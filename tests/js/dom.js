@@ -242,8 +242,9 @@ export class FakeDocument {
 
 /** An element with the parts of templates/chat/_answer.html, which tests/chatapp holds to this list. */
 export const ANSWER_PARTS = [
-  ...['article', 'reasoning', 'reasoning-text', 'text', 'refusal', 'calls', 'state'],
-  ...['end', 'icon', 'label', 'sentence', 'retry', 'remove', 'continue', 'actions'],
+  ...['article', 'instead', 'reasoning', 'reasoning-label', 'reasoning-text', 'text', 'refusal', 'calls'],
+  ...['state', 'progress', 'end', 'icon', 'label', 'sentence', 'retry', 'remove', 'continue', 'actions'],
+  ...['figures', 'figures-list'],
 ];
 
 /** @returns {any} */

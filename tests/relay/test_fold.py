@@ -124,6 +124,7 @@ any_event = st.one_of(
         usage=st.none() | usage_counts,
         text_sha256=names,
         first_token_at=st.none() | names,
+        first_text_at=st.none() | names,
         at=st.none() | names,
     ),
     st.builds(ev.Unknown),

@@ -17,7 +17,7 @@ from relay.errors import ErrorKind, UpstreamError
 from relay.fold import text_sha256
 from relay.follow import follow
 from relay.hub import Hub
-from relay.store import Lease, MemoryStore, Reply, Store
+from relay.store import Lease, MemoryStore, Reply, Store, fold_log
 from tests.relay.actors import MemoryRecords, PuppetUpstream
 from tests.relay.reader import Reader
 from tests.relay.scribe import Scribe
@@ -45,6 +45,32 @@ async def test_an_answer_goes_through_the_log_to_viewer_and_record(stage: Stage)
     assert (await stage.outcome(rid)).counted_output_tokens == 3
     assert snapshot.timings.first_token_at
     assert snapshot.timings.ended_at
+
+
+async def test_the_times_tell_how_long_it_reasoned(stage: Stage) -> None:
+    rid, call = await stage.asked()
+    call.send(ev.ReasoningDelta(delta="hm"))
+    await wait_until(lambda: _reasoned(stage, rid), "the reasoning to be in the log")
+    call.say("42")
+    call.end()
+    times = (await stage.outcome(rid)).snapshot.timings
+    assert times.first_token_at
+    assert times.first_text_at
+    assert times.first_token_at <= times.first_text_at
+
+
+async def test_an_answer_that_only_reasoned_has_no_first_text(stage: Stage) -> None:
+    rid, call = await stage.asked()
+    call.send(ev.ReasoningDelta(delta="hm"))
+    call.end()
+    times = (await stage.outcome(rid)).snapshot.timings
+    assert times.first_token_at
+    assert times.first_text_at is None
+
+
+async def _reasoned(stage: Stage, rid: str) -> bool:
+    folded = await fold_log(stage.store, rid)
+    return folded is not None and folded[0].reasoning == "hm"
 
 
 @pytest.mark.parametrize(
