@@ -25,6 +25,11 @@ def stopped(response: Response, *, actor: str, reason: str) -> None:
     _write(_of(response, "stopped", actor=actor, detail={"reason": reason}))
 
 
+def rewritten(response: Response, *, actor: str) -> None:
+    """What it is to answer was changed while it waited."""
+    _write(_of(response, "rewritten", actor=actor, detail={}))
+
+
 def ended(response_id: str, *, username: str, model: str, snapshot: Snapshot, worker: str) -> None:
     usage = snapshot.usage
     detail = {

@@ -1,4 +1,4 @@
-"""Forms at each turn of a chat: edit, regenerate, continue, choose; then the chat's page again.
+"""Forms at each turn: edit, rewrite, regenerate, continue, choose; then the chat's page again.
 
 The page uses them with scripts as well: what they lead to is rendered whole by the server, and an
 answer that runs is followed from there.
@@ -36,6 +36,16 @@ async def message_edit(request: HttpRequest, message_id: int) -> HttpResponse:
         return sent.message.pk
 
     return await _do(request, message_id, "edit", edit)
+
+
+@signed_in
+async def message_rewrite(request: HttpRequest, message_id: int) -> HttpResponse:
+    """What waits for another answer says something else from now on."""
+
+    async def rewrite(message: Message, by: User, typed: Typed) -> int:
+        return (await services.rewrite(message=message, by=by, text=typed.text)).pk
+
+    return await _do(request, message_id, "rewrite", rewrite)
 
 
 @signed_in
@@ -86,7 +96,7 @@ async def _do(request: HttpRequest, message_id: int, name: str, verb: Verb) -> H
     try:
         shown = await verb(message, user, typed)
     except TROUBLES as exc:
-        edited = (message_id, typed.text) if name == "edit" else None
+        edited = (message_id, typed.text) if name in ("edit", "rewrite") else None
         return await chat_page(request, user, message.chat, Typed(), exc, name, edited=edited)
     return _at(message, shown)
 

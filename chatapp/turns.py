@@ -116,6 +116,8 @@ class Turn:
     asked_model: str = ""
     final: bool = False
     """Its record is written: the text will not change."""
+    waits: bool = False
+    """A question whose answer waits for the end of another: it can still be said otherwise."""
 
 
 async def turns_of(chat: Chat, shown: services.Window) -> list[Turn]:
@@ -132,6 +134,8 @@ async def turns_of(chat: Chat, shown: services.Window) -> list[Turn]:
             begun = turns.pop()  # one goes on with the other
             whole = turn.answer.after(earlier, last=last)
             turn = replace(turn, answer=whole, left_out=begun.left_out or turn.left_out)
+        if turns and turn.answer and turn.answer.waits and not turn.answer.ended:
+            turns[-1] = replace(turns[-1], waits=True)
         turns.append(turn)
     turns = [replace(turn, versions=Versions.of(tree, turn.id)) for turn in turns]
     return await _as_html(turns)

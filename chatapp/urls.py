@@ -24,6 +24,7 @@ urlpatterns = [
     path("responses/<str:response_id>/stop", views.response_stop, name="response-stop"),
     path("responses/<str:response_id>/retry", views.response_retry, name="response-retry"),
     path("messages/<int:message_id>/edit", branch_views.message_edit, name="message-edit"),
+    path("messages/<int:message_id>/rewrite", branch_views.message_rewrite, name="message-rewrite"),
     path(
         "messages/<int:message_id>/regenerate",
         branch_views.message_regenerate,

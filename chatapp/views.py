@@ -24,7 +24,7 @@ from chatapp import services
 from chatapp.middleware.admission import TooMany, visit_of
 from chatapp.models import Chat, Response, User
 from chatapp.places import END, Place, will_leave_out
-from chatapp.templatetags.words import examples, trouble
+from chatapp.templatetags.words import examples, next_rules, trouble
 from chatapp.turns import Answer, elsewhere, turns_of
 from relay import Disconnect, RecordUnavailable, Snapshot, StopReason, StoreUnavailable
 
@@ -94,7 +94,9 @@ async def chat_start(request: HttpRequest) -> HttpResponse:
     if earlier is not None and earlier.chat_id:
         return redirect("chat", earlier.chat_id)
     try:
-        chat = await services.start_chat(user=user, model=typed.model)
+        chat = await services.start_chat(
+            user=user, model=typed.model, double_text=Chat.DoubleText.QUEUE
+        )
         await services.send_message(
             user=user,
             chat=chat,
@@ -123,7 +125,10 @@ async def chat_send(request: HttpRequest, chat_id: UUID) -> HttpResponse:
         return redirect("chat", chat_id)  # back from signing in, where the form led
     user, typed = await person(request), Typed.of(request)
     chat = await own_chat(user, chat_id)
+    rule = request.POST.get("double_text", "")
     try:
+        if rule in Chat.DoubleText and rule != chat.double_text:
+            await services.update_chat(chat=chat, double_text=rule)
         await services.send_message(
             user=user,
             chat=chat,
@@ -240,6 +245,7 @@ async def chat_page(
         "running": running,
         "elsewhere": await elsewhere(chat) if running is None else None,
         "blank": Answer.of(Snapshot()),
+        "next_rules": next_rules(chat.double_text),
         "page": page,
     }
     return _answer(request, "chat/chat.html", context, exc, verb)

@@ -19,7 +19,7 @@ from chatapp.api.shapes import (
     MessageAccepted,
     MessageIn,
     MessageList,
-    MessageOut,
+    message_out,
     to_disconnect,
 )
 from chatapp.models import Chat, Message
@@ -93,7 +93,7 @@ async def list_messages(
     if before is not None:
         messages = messages.before(before)
     page = [message async for message in messages[: limit + 1]]
-    data = [_message(message) for message in reversed(page[:limit])]
+    data = [message_out(message) for message in reversed(page[:limit])]
     return MessageList(data=data, has_more=len(page) > limit)
 
 
@@ -121,18 +121,3 @@ async def send_message(request: HttpRequest, chat_id: UUID, data: MessageIn) -> 
 
 async def own_chat(request: HttpRequest, chat_id: UUID) -> Chat:
     return await aget_object_or_404(Chat.objects.visible_to(principal(request).user), pk=chat_id)
-
-
-def _message(message: Message) -> MessageOut:
-    response = message.response
-    return MessageOut(
-        id=message.pk,
-        parent_id=message.parent_id,
-        position=message.position,
-        role=message.role,
-        text=message.text,
-        created_at=message.created_at,
-        response_id=response.pk if response else None,
-        status=response.status if response else None,
-        reason=(response.reason or None) if response else None,
-    )

@@ -16,13 +16,24 @@ from chatapp.api.shapes import (
     ContinueIn,
     EditIn,
     MessageAccepted,
+    MessageOut,
     RegenerateIn,
+    RewriteIn,
     Shown,
+    message_out,
     to_disconnect,
 )
 from chatapp.models import Message
 
 router = Router(tags=["messages"])
+
+
+@router.patch("/{message_id}", response=MessageOut, url_name="message")
+async def rewrite(request: HttpRequest, message_id: int, data: RewriteIn) -> MessageOut:
+    """Change a message that waits for the end of another answer; 409 once its answer has begun."""
+    message = await own_message(request, message_id)
+    by = principal(request).user
+    return message_out(await services.rewrite(message=message, by=by, text=data.text))
 
 
 @router.post("/{message_id}/edit", response={202: MessageAccepted})

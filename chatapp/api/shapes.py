@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import datetime
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from uuid import UUID
 
 from ninja import Schema
@@ -12,6 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from chatapp.services import Settings, limits
 from relay import Disconnect
+
+if TYPE_CHECKING:
+    from chatapp.models import Message
 
 Seconds = Annotated[float, Field(ge=0, le=7 * 86_400, allow_inf_nan=False)]
 """A week at most: longer than any log lives while nobody has acknowledged its end."""
@@ -176,6 +179,10 @@ class EditIn(Strict):
     on_disconnect: OnDisconnect | None = None
 
 
+class RewriteIn(Strict):
+    text: str
+
+
 class RegenerateIn(Strict):
     model: str | None = None
     """Null: the one that was asked before."""
@@ -203,6 +210,21 @@ class MessageOut(Schema):
     response_id: str | None
     status: str | None
     reason: str | None
+
+
+def message_out(message: Message) -> MessageOut:
+    response = message.response
+    return MessageOut(
+        id=message.pk,
+        parent_id=message.parent_id,
+        position=message.position,
+        role=message.role,
+        text=message.text,
+        created_at=message.created_at,
+        response_id=response.pk if response else None,
+        status=response.status if response else None,
+        reason=(response.reason or None) if response else None,
+    )
 
 
 class MessageList(Schema):

@@ -45,6 +45,7 @@ from chatapp.services.errors import (
     NotContinuable,
     NotInPlan,
     NotRetryable,
+    NotWaiting,
     QueueFull,
     Refused,
     StoreAway,
@@ -60,6 +61,7 @@ from chatapp.services.settling import records
 from chatapp.services.stopping import Stopping, cancel, leave
 from chatapp.services.titles import Titles, may_be_named
 from chatapp.services.transcript import Left, Window, window
+from chatapp.services.waiting import rewrite
 
 __all__ = [
     "GRACE",
@@ -76,6 +78,7 @@ __all__ = [
     "NotContinuable",
     "NotInPlan",
     "NotRetryable",
+    "NotWaiting",
     "Outlook",
     "Question",
     "QueueFull",
@@ -114,6 +117,7 @@ __all__ = [
     "restore_chat",
     "retry",
     "revoke_api_key",
+    "rewrite",
     "save_preferences",
     "search",
     "send_message",

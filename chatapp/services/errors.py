@@ -14,6 +14,7 @@ Refused
 │       └── DayUsedUp       until others end with less than was set aside, or the day is over
 ├── NotRetryable    there is nothing to try again, or not yet
 ├── NotContinuable  there is no beginning that a model could go on with
+├── NotWaiting      what was to be changed has begun to be answered, or was removed
 ├── StoreAway       Redis cannot be reached: nothing was written, try again later
 └── NoRoom          Redis takes nothing new: nothing was written, what runs goes on
 
@@ -130,6 +131,15 @@ class QueueFull(Occupied):
 
 class NotRetryable(Refused):
     status = 409
+
+
+class NotWaiting(Refused):
+    status = 409
+
+    def __init__(self) -> None:
+        super().__init__(
+            _("This message does not wait any more: its answer has begun, or it was removed.")
+        )
 
 
 class NotContinuable(Refused):

@@ -310,7 +310,9 @@ def begin(response_id: str, now: datetime) -> Response | None:
 
     The conversation is what it is now, and its wall clock begins.
     """
-    row = Response.objects.waiting().filter(pk=response_id, stop_requested_at=None).first()
+    rows = Response.objects.waiting().filter(pk=response_id, stop_requested_at=None)
+    # Locked before it is read what was said: until now it could be rewritten (`waiting.rewrite`).
+    row = rows.select_for_update().first()
     if row is None or row.chat_id is None:
         return None
     if Response.objects.begun().filter(chat_id=row.chat_id).exists():

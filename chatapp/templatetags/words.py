@@ -121,6 +121,15 @@ def trouble(verb: str, status: int, detail: str = "") -> str:
     return _sentence(happened, words["kept"], found["next"])
 
 
+def next_rules(chosen: str) -> list[tuple[str, str]]:
+    """What a message may do that comes while an answer is being written, and its words.
+
+    To be refused is nobody's choice in a page: it is there only where it was chosen.
+    """
+    rules = ("queue", "interrupt", *(("reject",) if chosen == "reject" else ()))
+    return [(rule, table()["next"][rule]) for rule in rules]
+
+
 def left_out(count: int, model: str, tense: str) -> str:
     """What of a chat did not fit its model; `tense`: `was`, or `will` before it happens."""
     words = table()["context"][tense]

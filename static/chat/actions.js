@@ -11,9 +11,11 @@ export function fillActions(turn, { question, answer, text }) {
   for (const [kind, id] of /** @type {[string, number][]} */ ([['question', question], ['answer', answer]])) {
     const item = /** @type {Element} */ (turn.querySelector(`.${kind}`));
     item.id = `message-${id}`;
-    for (const form of item.querySelectorAll('.actions form')) {
-      const action = form.getAttribute('action') ?? '';
-      form.setAttribute('action', action.replace('/messages/0/', `/messages/${id}/`));
+    for (const name of ['action', 'formaction']) {
+      for (const found of item.querySelectorAll(`.actions [${name}]`)) {
+        const url = found.getAttribute(name) ?? '';
+        found.setAttribute(name, url.replace('/messages/0/', `/messages/${id}/`));
+      }
     }
   }
   const box = turn.querySelector('.edit textarea');

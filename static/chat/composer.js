@@ -34,6 +34,7 @@ export class Composer {
     this.#trouble = /** @type {HTMLElement} */ (document.getElementById('trouble'));
     this.#draftKey = `unbroken.draft:${location.pathname}`;
     this.#restoreDraft();
+    this.#keepDraft(); // of what was typed before this script was there
     this.#grow();
     this.#box.addEventListener('input', () => {
       this.#grow();
@@ -60,6 +61,13 @@ export class Composer {
     this.#keepDraft();
     this.#box.focus();
     this.#box.setSelectionRange(text.length, text.length);
+  }
+
+  /** @param {boolean} ahead a message may be sent while an answer is being written */
+  ahead(ahead) {
+    this.#ahead = ahead;
+    this.#form.toggleAttribute('data-ahead', ahead);
+    this.running(!this.#stop.hidden);
   }
 
   /** @param {boolean} running an answer is being written: Stop stands where Send stood, or beside it */

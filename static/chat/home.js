@@ -22,7 +22,7 @@ let chat = null;
  */
 async function send(text, model) {
   if (chat === null) {
-    const started = await outbox.startChat(model);
+    const started = await outbox.startChat({ double_text: 'queue', ...(model && { model }) });
     if (started.id === null) return started.trouble;
     chat = started.id;
   }

@@ -35,11 +35,11 @@ export class Outbox {
 
   /**
    * A chat for the first message of a new conversation.
-   * @param {string | undefined} model
+   * @param {Record<string, any>} settings
    * @returns {Promise<{id: string, trouble: ''} | {id: null, trouble: string}>}
    */
-  async startChat(model) {
-    const reply = await this.#post('/api/chats', { json: model ? { model } : {} });
+  async startChat(settings) {
+    const reply = await this.#post('/api/chats', { json: settings });
     return reply.status === 201 ? { id: reply.body.id, trouble: '' } : this.#failed(reply);
   }
 

@@ -9,6 +9,7 @@ import { Outbox } from './outbox.js';
 import { markRunning, openPresence } from './presence.js';
 import { TextView } from './render.js';
 import { EndFollower } from './scroll.js';
+import { ChatSettings } from './settings.js';
 import { Words } from './words.js';
 
 /** @param {string} id */
@@ -23,10 +24,17 @@ const transcript = element('transcript');
 const outbox = new Outbox(words);
 const presence = openPresence();
 const end = new EndFollower(element('scroller'), element('latest'));
-const composer = new Composer(/** @type {HTMLFormElement} */ (element('composer')), {
+const form = /** @type {HTMLFormElement} */ (element('composer'));
+const composer = new Composer(form, {
   send,
   stop,
   ahead: page.double_text !== 'reject',
+});
+new ChatSettings(form, {
+  chat: page.chat,
+  words,
+  trouble: (sentence) => composer.trouble(sentence),
+  changed: (name, value) => name === 'double_text' && composer.ahead(value !== 'reject'),
 });
 
 /** The answer that is being written. @type {Following | null} */
@@ -36,9 +44,10 @@ const waiting = [];
 
 /**
  * @param {HTMLElement} item
- * @param {boolean} waits it can be removed for as long as it waits
+ * @param {boolean} waits it can be removed, and its question changed, for as long as it waits
  */
 function mayBeRemoved(item, waits) {
+  item.previousElementSibling?.toggleAttribute('data-waits', waits);
   /** @type {HTMLElement} */ (item.querySelector('[data-part="remove"]')).hidden = !waits;
 }
 

@@ -60,8 +60,8 @@ test('a refusal is a sentence with the server’s own words in it', async () => 
 
 test('a chat is made for the first message, with the model that was chosen', async () => {
   const { outbox, sent } = open({ status: 201, body: { id: 'c9' }, detail: '' }, LOST);
-  assert.deepEqual(await outbox.startChat('fast'), { id: 'c9', trouble: '' });
+  assert.deepEqual(await outbox.startChat({ model: 'fast' }), { id: 'c9', trouble: '' });
   assert.deepEqual(sent[0], { url: '/api/chats', json: { model: 'fast' } });
-  const { trouble } = await outbox.startChat(undefined);
+  const { trouble } = await outbox.startChat({});
   assert.equal(trouble, words.sendFailed('network'));
 });

@@ -109,6 +109,7 @@ TABLE: Final[dict[str, Rule]] = {
     "responses/<str:response_id>/stop": Rule(own_page, {"*": 302}),
     "responses/<str:response_id>/retry": Rule(own_page, {"POST": ANSWERING, "*": 302}),
     "messages/<int:message_id>/edit": Rule(own_form, {"POST": ANSWERING}),
+    "messages/<int:message_id>/rewrite": Rule(own_form, {"POST": ANSWERING}),
     "messages/<int:message_id>/regenerate": Rule(own_form, {"POST": ANSWERING}),
     "messages/<int:message_id>/continue": Rule(own_form, {"POST": ANSWERING}),
     "messages/<int:message_id>/choose": Rule(own_form, {"POST": 302}),
@@ -148,6 +149,7 @@ TABLE: Final[dict[str, Rule]] = {
     "api/chats/<uuidstr:chat_id>/messages": Rule(
         own_api, {"GET": 200, "POST": ANSWERING}, b'{"text": "hello"}'
     ),
+    "api/messages/<message_id>": Rule(own_api, {"PATCH": ANSWERING}, b'{"text": "hello"}'),
     "api/messages/<message_id>/edit": Rule(own_api, {"POST": ANSWERING}, b'{"text": "hello"}'),
     "api/messages/<message_id>/regenerate": Rule(own_api, {"POST": ANSWERING}),
     "api/messages/<message_id>/continue": Rule(own_api, {"POST": ANSWERING}),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from asgiref.sync import sync_to_async
 
 from chatapp import runtime, services
 from chatapp.finalize import Records
+from chatapp.middleware.threads import transact
 from chatapp.models import Chat, Message, Plan, Response, User
 from chatapp.services import QueueFull, StoreAway, Sweep, records
 from chatapp.services.settling import start_next
@@ -199,7 +200,7 @@ async def test_an_end_that_saw_nobody_wait_is_noticed_by_who_arrives(
 
 async def test_nothing_begins_beside_an_answer_that_runs(queueing: Chat) -> None:
     _, second = await say(queueing, "one"), await say(queueing, "two")
-    assert await sync_to_async(begin)(second.pk, runtime.now()) is None
+    assert await transact(partial(begin, second.pk, runtime.now())) is None
     assert await states(queueing) == ["queued", "waits"]
 
 
