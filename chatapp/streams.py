@@ -125,7 +125,9 @@ class Streams:
             # Accepted all the same: the answer comes, and its events can be asked for later.
             await answer.relay(send)
             return
-        await self._stream(view, wish, principal, answer.location, receive, send)
+        location = answer.location
+        del answer  # the rest of it would be kept as long as the stream
+        await self._stream(view, wish, principal, location, receive, send)
 
     async def _stream(
         self,

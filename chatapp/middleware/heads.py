@@ -32,6 +32,10 @@ class BoundedHttp(HttpToolsProtocol):
     """A request whose head comes too late is answered with 408, one too large with 431, a body that
     is nearly all framing with 400; then the connection is closed."""
 
+    # One attribute more in uvicorn's dictionary and it no longer shares its keys with those of the
+    # other connections: 1.6 KB each.
+    __slots__ = ("_heard", "_in_head", "_late", "_room_bytes")
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._late: TimerHandle | None = None

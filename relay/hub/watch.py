@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -70,9 +69,10 @@ class Watch:
         """Since when its log is not there, by time.monotonic."""
         self.needs_look = False
         """A held message did not follow on what the first viewer had read."""
-        self._held: deque[Published] = deque()
+        # Lists, since there are few: an empty deque takes 750 bytes.
+        self._held: list[Published] = []
         self._held_bytes = 0
-        self._recent: deque[Delivery] = deque()
+        self._recent: list[Delivery] = []
         self._recent_bytes = 0
 
     def offer(self, message: Published) -> bool:
@@ -121,14 +121,14 @@ class Watch:
         self._held.append(message)
         self._held_bytes += _size(message)
         while self._held_bytes > KEPT_BYTES or len(self._held) > HELD:
-            self._held_bytes -= _size(self._held.popleft())
+            self._held_bytes -= _size(self._held.pop(0))
             self.needs_look = True
 
     def _remember(self, delivery: Delivery) -> None:
         self._recent.append(delivery)
         self._recent_bytes += len(delivery[3])
         while self._recent_bytes > KEPT_BYTES or len(self._recent) > RECENT:
-            self._recent_bytes -= len(self._recent.popleft()[3])
+            self._recent_bytes -= len(self._recent.pop(0)[3])
 
     def join(self, viewer: Viewer) -> bool:
         """Make a viewer that has read up to a tail live. False: it must read on first."""
