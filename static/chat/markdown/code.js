@@ -45,9 +45,26 @@ function whenIdle(run) {
   else setTimeout(run, 50);
 }
 
+/** @type {Map<string, Promise<any>>} */
+const parts = new Map();
+
+/**
+ * What a part exports, after the frame in which it was evaluated: that alone takes a slow phone a tenth
+ * of a second.
+ * @param {string} name @param {() => Promise<any>} load
+ */
+function part(name, load) {
+  if (!parts.has(name)) {
+    const loaded = load().then((exported) => new Promise((done) => whenIdle(() => done(exported))));
+    loaded.catch(() => parts.delete(name)); // a lost connection: the next block asks again
+    parts.set(name, loaded);
+  }
+  return /** @type {Promise<any>} */ (parts.get(name));
+}
+
 /** @param {Element} code @param {string} language */
 async function colour(code, language) {
-  const { highlight, registered } = await import('../../vendor/highlight.js');
+  const { highlight, registered } = await part('highlight', () => import('../../vendor/highlight.js'));
   const name = language.toLowerCase();
   if (!registered(name)) return;
   const text = code.textContent ?? '';
@@ -72,7 +89,7 @@ function grow(parent, children) {
 
 /** @param {Element} formula */
 async function typeset(formula) {
-  const { render } = await import('../../vendor/maths.js');
+  const { render } = await part('maths', () => import('../../vendor/maths.js'));
   const tex = formula.textContent ?? '';
   const place = formula.ownerDocument.createElement('span');
   const displayMode = formula.className === 'math display';
