@@ -32,7 +32,8 @@ async def promote(store: Store, url: str, replica: Any) -> None:
         store.promote(replica)
         return
     async with redis.asyncio.Redis.from_url(url) as client:
-        pipeline = client.pipeline()
+        cluster: Any = await client.info("cluster")  # whose nodes take a transaction of one slot
+        pipeline = client.pipeline(transaction=not cluster["cluster_enabled"])
         pipeline.flushall()
         for name, (value, ttl_ms) in replica.items():
             pipeline.restore(name, max(0, ttl_ms), value)

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 OpenGround = Callable[..., Awaitable[Ground]]
 
 
-CLUSTER_FILES = ("append", "claims", "jobs", "metering", "read", "record", "stop")
-"""Of the contract: keys, scripts and channels. The rest is about one server's losses and clock."""
+CLUSTER_FILES = (
+    *("append", "claims", "early", "jobs", "metering", "missed", "presence", "quotas", "read"),
+    *("record", "restore", "stop"),
+)
+"""Of the contract. What loses something is the node of shard 0."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
