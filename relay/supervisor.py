@@ -96,10 +96,11 @@ class Supervisor:
         self._reporter = Reporter(store, self.worker, self._attempts.circuits, config)
         self._config = config
         self._shards = shards
-        self._committer = Committer(store, config.flush_max_ms)
+        # Of a shard each: what one node of a cluster holds up is its own answers alone.
+        self._committers = {shard: Committer(store, config.flush_max_ms) for shard in shards}
         self._recorder = Recorder(store, records, self.worker)
-        self._broken_s = -math.inf
-        """time.monotonic of the last failure to reach the store."""
+        self._broken_s = dict.fromkeys(shards, -math.inf)
+        """time.monotonic of the last failure to reach the store, by shard."""
         self._runs: dict[str, Run] = {}
         self._jobs: set[asyncio.Task[None]] = set()
         self._loops: list[asyncio.Task[None]] = []
@@ -122,9 +123,10 @@ class Supervisor:
     def start(self) -> None:
         self._hub.start()
         self._hub.hear_stops(self._on_stop)
-        works = (self._committer.run, self._renew_all, self._reporter.run)
-        self._loops = [_loop(work) for work in works]
+        self._loops.append(_loop(self._reporter.run))
         for shard in self._shards:
+            self._loops.append(_loop(self._committers[shard].run))
+            self._loops.append(_loop(partial(self._renew_all, shard)))
             self._takers.append(_loop(partial(self._take_jobs, shard)))
             self._takers.append(_loop(partial(self._take_over_jobs, shard)))
 
@@ -165,7 +167,7 @@ class Supervisor:
                 failures = 0
             except StoreUnavailable as error:
                 failures += 1
-                self._broken_s = time.monotonic()
+                self._broken_s[shard] = time.monotonic()
                 if failures == 1:
                     logger.warning("no jobs from the store: %s", error)
                 await pause(failures)
@@ -177,7 +179,7 @@ class Supervisor:
         while not self._draining:
             await asyncio.sleep(self._config.take_over_s * random.uniform(0.8, 1.0))  # noqa: S311
             lease_s = self._config.lease_s
-            if time.monotonic() - self._broken_s < lease_s:
+            if time.monotonic() - self._broken_s[shard] < lease_s:
                 # The jobs of live workers have gone idle, too, while the store was away: they
                 # come first (PROTOCOL 10).
                 continue
@@ -186,7 +188,7 @@ class Supervisor:
                 for job in await self._store.reclaim(shard, self.worker, TAKE_MAX, lease_s):
                     self._spawn(job)
             except StoreUnavailable:
-                self._broken_s = time.monotonic()
+                self._broken_s[shard] = time.monotonic()
 
     def _spawn(self, job: Job) -> None:
         if job.response_id in self._runs:
@@ -200,10 +202,11 @@ class Supervisor:
         if run := self._runs.get(response_id):
             run.stop(reason)
 
-    async def _renew_all(self) -> None:
+    async def _renew_all(self, shard: int) -> None:
         while True:
             await asyncio.sleep(self._config.renew_s)
-            runs = [run for run in self._runs.values() if run.lease is not None]
+            mine = [run for run in self._runs.values() if run.job.shard == shard]
+            runs = [run for run in mine if run.lease is not None]
             acked_seqs = [run.holder.writer.acked_seq if run.holder else 0 for run in runs]
             answers = await asyncio.gather(
                 *(self._store.renew(run.lease) for run in runs if run.lease is not None),
@@ -216,7 +219,7 @@ class Supervisor:
         if isinstance(answer, BaseException):
             if not isinstance(answer, StoreUnavailable):
                 raise answer
-            self._broken_s = time.monotonic()
+            self._broken_s[run.job.shard] = time.monotonic()
             # Nobody confirmed this lease for its whole length: by the store's clock it is over, or
             # will be when the store comes back. Stop paying for words that cannot be written.
             silent_s = time.monotonic() - run.last_heard_s()
@@ -288,7 +291,7 @@ class Supervisor:
         if claim.outcome is Claimed.TAKE_OVER or model is None:
             run.holder = await take_over(
                 store=self._store,
-                committer=self._committer,
+                committer=self._committers[job.shard],
                 request=record.request,
                 upstream_model=model.upstream_model if model else record.request.model,
                 lease=lease,
@@ -305,7 +308,7 @@ class Supervisor:
             return
         generation = run.holder = Generation(
             store=self._store,
-            committer=self._committer,
+            committer=self._committers[job.shard],
             upstream=self._attempts,
             config=self._config,
             request=record.request,

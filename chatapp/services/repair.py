@@ -35,6 +35,7 @@ from relay import (
     StoreRefused,
     StoreUnavailable,
     fold_log,
+    shard_of,
 )
 
 if TYPE_CHECKING:
@@ -60,22 +61,33 @@ class Sweep:
         rows = await _running()
         self._seen.keep_only({row.pk for row in rows})
         owed.intersection_update({row.pk for row in rows})
-        tails = await runtime.store().tails([row.pk for row in rows]) if rows else []
+        by_shard: dict[int, list[Row]] = {}
+        for row in rows:
+            by_shard.setdefault(shard_of(row.pk), []).append(row)
+        # A node of a cluster that is away is an outage for its slots alone (PROTOCOL 13.3).
+        swept = [self._sweep(mine, first=self._first) for mine in by_shard.values()]
+        outcomes = await asyncio.gather(*swept, return_exceptions=True)
+        self._first = False
+        for outcome in outcomes:
+            if outcome is not None:
+                raise outcome
+        await _go_on()
+        await delivery.note_delivered()
+        await delivery.judge()
+        await remove_hidden()
+
+    async def _sweep(self, rows: Sequence[Row], *, first: bool) -> None:
+        tails = await runtime.store().tails([row.pk for row in rows])
         todo: dict[Repair, list[str]] = {repair: [] for repair in Repair}
         now = runtime.now()
         for row, tail in zip(rows, tails, strict=True):
-            for repair in diagnose(row, tail, now, self._seen, first=self._first):
+            for repair in diagnose(row, tail, now, self._seen, first=first):
                 todo[repair].append(row.pk)
-        self._first = False
         await _mark_started(todo.pop(Repair.MARK_STARTED))
         await _stop_abandoned(todo.pop(Repair.ASK_VIEWERS))
         for repair, response_ids in todo.items():
             for pk in response_ids:
                 await _apart(_REPAIRS[repair], pk)
-        await _go_on()
-        await delivery.note_delivered()
-        await delivery.judge()
-        await remove_hidden()
 
 
 async def _apart(repair: Callable[[str], Awaitable[None]], pk: str) -> None:

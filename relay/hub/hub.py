@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence, Set
 from contextlib import suppress
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +19,7 @@ from relay.errors import LogGone, StoreUnavailable
 from relay.hub.forever import forever
 from relay.hub.watch import Viewer, Watch
 from relay.metrics import COUNTERS
-from relay.store import Gone, Lost, Published, Stopped, Store, Subscription
+from relay.store import Gone, Lost, Published, Stopped, Store, Subscription, shard_of
 
 if TYPE_CHECKING:
     from relay.config import RelayConfig
@@ -45,6 +45,9 @@ class Hub:
         self._on_stop: list[Callable[[str, str], None]] = []
         self._gone: list[tuple[str, str, int]] = []
         """Last heartbeats of viewers that have gone, sent with the next tick."""
+        self._looking: set[int] = set()
+        """Shards whose tails are asked for: a node of a cluster that hangs is not asked again and
+        again, nor does it hold back the others."""
         self._left: set[str] = set()
         """Responses whose last viewer has gone, unsubscribed with the next tick."""
         self._started = False
@@ -162,7 +165,7 @@ class Hub:
                 if watch := self._watches.get(message.response_id):
                     watch.fail(LogGone(message.response_id))
             elif isinstance(message, Lost):
-                self._spawn(self._look(), "relay hub look")
+                self._look()
 
     def catch_up(self, watch: Watch) -> None:
         """Read what is missing from the log, once at a time per response."""
@@ -195,17 +198,25 @@ class Hub:
     async def _check(self) -> None:
         while True:
             await asyncio.sleep(self.config.check_s)
-            await self._look()
+            self._look(but=frozenset(self._looking))
 
-    async def _look(self) -> None:
+    def _look(self, *, but: Set[int] = frozenset()) -> None:
         """Compare the tails of all followed logs with what was delivered (one round trip)."""
-        watches = [w for w in self._watches.values() if w.seq is not None and not w.ended]
-        if not watches:
-            return
+        by_shard: dict[int, list[Watch]] = {}
+        for watch in self._watches.values():
+            if watch.seq is not None and not watch.ended:
+                by_shard.setdefault(shard_of(watch.response_id), []).append(watch)
+        for shard in by_shard.keys() - but:
+            self._looking.add(shard)
+            self._spawn(self._look_at(shard, by_shard[shard]), "relay hub look")
+
+    async def _look_at(self, shard: int, watches: Sequence[Watch]) -> None:
         try:
             tails = await self.store.tails([w.response_id for w in watches])
         except StoreUnavailable:
             return
+        finally:
+            self._looking.discard(shard)
         for watch, tail in zip(watches, tails, strict=True):
             if tail is None:
                 self._missing(watch)

@@ -68,11 +68,11 @@ class ClusterServers:
     def subscription(self, shards: Sequence[int]) -> ClusterSubscription:
         return ClusterSubscription(self.connect, shards)
 
-    def slot(self, command: Command) -> int:
-        """Of the command's first key; any for one that has none."""
+    def slot(self, command: Command) -> int | None:
+        """Of the command's first key; None for one that has none."""
         at = KEY_AT.get(str(command[0]), 1)
         if len(command) <= at or command[0] == "INFO":
-            return random.randrange(SLOTS)  # noqa: S311 - any will do
+            return None
         return slot_of(str(command[at]))
 
     def primaries(self) -> list[Host]:

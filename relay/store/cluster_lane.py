@@ -8,6 +8,7 @@ keys of that node alone.
 from __future__ import annotations
 
 import asyncio
+import random
 from contextvars import Context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -67,9 +68,9 @@ class ClusterLane:
             return future
         packed = hiredis.pack_command(tuple(command))  # type: ignore[arg-type]
         slot = self._servers.slot(command)
-        node = self._servers.owner(slot)
+        node = self._servers.owner(slot) if slot is not None else self._any_node()
         if node is None:
-            self._unplaced.append((slot, (packed, future)))
+            self._unplaced.append((slot or 0, (packed, future)))
             if len(self._unplaced) == 1:
                 self._spawn(self._place())
         else:
@@ -91,6 +92,12 @@ class ClusterLane:
         # Each lane in a task of its own: a node that hangs holds nobody back but its own.
         for lane in self._lanes.values():
             lane.go_on()
+
+    def _any_node(self) -> Host | None:
+        """For what has no key: one that does not hang, if there is one."""
+        nodes = self._servers.primaries()
+        well = [node for node in nodes if node not in self._lanes or not self._lanes[node].stuck]
+        return random.choice(well or nodes) if nodes else None  # noqa: S311 - any will do
 
     def _lane(self, node: Host) -> _NodeLane:
         lane = self._lanes.get(node)

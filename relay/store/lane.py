@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from contextvars import Context
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+STUCK_S: Final = 0.5
+"""A pipeline that is on its way for so long is not given what another server can answer as well."""
 ROUND_TRIP_S: Final = 3.0
 """A pipeline that takes longer counts as lost: the server hangs or the network ate it."""
 MAX_COMMANDS: Final = 512
@@ -72,6 +75,7 @@ class Lane:
         self._connection: AbstractConnection | None = None
         self._busy = False
         """A pipeline is on its way."""
+        self._begun_s = 0.0
         self._closed = False
 
     def send(self, command: Command) -> asyncio.Future[Any]:
@@ -109,6 +113,10 @@ class Lane:
             finally:
                 self.go_on()
 
+    @property
+    def stuck(self) -> bool:
+        return self._busy and time.monotonic() - self._begun_s > STUCK_S
+
     def put(self, waiter: Waiter) -> None:
         """For a cluster, whose lanes hand commands on: as `queue`, with a future that is there."""
         self._queue.append(waiter)
@@ -127,7 +135,7 @@ class Lane:
 
     async def _one_pipeline(self) -> None:
         batch, self._queue = self._queue[:MAX_COMMANDS], self._queue[MAX_COMMANDS:]
-        self._busy = True
+        self._busy, self._begun_s = True, time.monotonic()
         try:
             await self._round_trip(batch)
         except (RedisError, OSError, TimeoutError) as error:

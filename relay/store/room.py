@@ -69,13 +69,17 @@ class Room:
 
     async def _look(self) -> float:
         """Of the fullest server, since a person may be answered by any."""
-        asked = asyncio.gather(*self._lane.everywhere(("INFO", "memory")), return_exceptions=True)
-        replies = await asyncio.shield(asked)
-        answered: list[bytes] = [reply for reply in replies if isinstance(reply, bytes)]
-        away = [reply for reply in replies if isinstance(reply, StoreUnavailable)]
-        if away and not answered:
+        asked = self._lane.everywhere(("INFO", "memory"))
+        # Of several nodes one may hang: the others are not held up by it for every question.
+        done, late = await asyncio.wait(asked, timeout=PATIENCE_S / 2)
+        if not done:
+            done, _ = await asyncio.wait(late, return_when=asyncio.FIRST_COMPLETED)
+        failed = [failure for one in done if (failure := one.exception()) is not None]
+        away = [failure for failure in failed if isinstance(failure, StoreUnavailable)]
+        if away and len(failed) == len(done):
             raise away[0]
         # None: an ACL without INFO. Then only maxmemory itself refuses.
+        answered = [one.result() for one in done if one.exception() is None]
         return max(map(share_of, answered), default=0.0)
 
 

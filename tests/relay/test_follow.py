@@ -15,6 +15,7 @@ from relay.errors import LogGone, ViewersFull
 from relay.follow import follow, wait_ended
 from relay.generate import End
 from relay.hub import Hub
+from relay.store import shard_of
 from tests.relay.reader import Reader
 from tests.relay.scribe import Scribe
 from tests.waiting import wait_until
@@ -300,7 +301,8 @@ async def test_a_cursor_without_epoch_at_a_silent_tail_waits_and_gets_exactly_th
         monkeypatch.setattr(store, "read", read)
         assert reads <= 2
         if not others:
-            await hub._look()  # the tails must be found where they were left
+            # The tails must be found where they were left.
+            await hub._look_at(shard_of(scribe.rid), list(hub._watches.values()))
             await asyncio.sleep(0)
             assert reader.snapshots == 0
             await view.aclose()
