@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from babel.messages.catalog import Catalog
@@ -15,6 +16,10 @@ from django.utils import translation
 from chatapp.management import catalogue
 from chatapp.models import User
 from chatapp.templatetags import words
+
+if TYPE_CHECKING:
+    from relay import MemoryStore
+    from tests.chatapp.conftest import Api
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
@@ -179,3 +184,25 @@ def test_a_sentence_without_a_translation_is_said_in_english() -> None:
         assert words._translated({"a": ["Not in any catalogue", "", True]}) == {
             "a": ["Not in any catalogue", "", True]
         }
+
+
+def test_the_words_of_the_pages_scripts_are_in_its_language() -> None:
+    english = words.table()
+    with translation.override("de"):
+        german = words.table()
+        assert german["ends"]["failed"]["truncated"]["retry"] is True
+        assert german["buttons"]["send"] == "Senden" != english["buttons"]["send"]
+        assert "Senden" in words.words_json()
+    assert words.table() is english
+    assert "Senden" not in words.words_json()
+
+
+async def test_the_api_speaks_english_unless_it_is_asked_for_another(
+    api: Api, store: MemoryStore
+) -> None:
+    body = {"model": "none", "input": "hello"}
+    reply = await api.post("/api/responses", body)
+    assert reply.json()["detail"] == "There is no model 'none'. Models: fast, other."
+    reply = await api.post("/api/responses", body, accept_language="de-CH")
+    assert reply.json()["detail"] == "Es gibt kein Modell „none“. Modelle: fast, other."
+    assert reply.headers["Content-Language"] == "de"
