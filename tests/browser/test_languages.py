@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 PATIENCE_MS = 30_000
+SAVED = "Deine Einstellungen sind gespeichert."
 WIDTH = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 async def reads(page: Page, path: str, language: str, direction: str) -> None:
     await page.goto(path)
-    await expect(page.locator("html")).to_have_attribute("lang", language)
+    await expect(page.locator("html")).to_have_attribute("lang", language, timeout=PATIENCE_MS)
     assert await page.evaluate("getComputedStyle(document.body).direction") == direction
     await page.set_viewport_size(PHONE)  # type: ignore[arg-type]  # a TypedDict
     assert await page.evaluate(WIDTH) == 0, "it must not scroll sideways"
@@ -68,7 +69,7 @@ async def test_a_chat_from_right_to_left(new_person: NewPerson) -> None:
     question = page.locator("#transcript > .question [data-part=question]").last
     await page.locator("#text").fill("say:30 every:5\n\nكيف يتكوّن قوس قزح؟")
     await page.locator("#text").press("Enter")
-    await expect(question).to_contain_text("قوس")
+    await expect(question).to_contain_text("قوس", timeout=PATIENCE_MS)
     await person.answer.until_status("completed")
     await page.locator("#text").fill("cut:after:3")
     await page.locator("#text").press("Enter")
@@ -78,7 +79,7 @@ async def test_a_chat_from_right_to_left(new_person: NewPerson) -> None:
     await expect(person.answer.end).to_contain_text(happened, timeout=PATIENCE_MS)
     await person.shot("ar-chat")
     await page.reload()
-    await expect(person.answer.end).to_contain_text(happened)
+    await expect(person.answer.end).to_contain_text(happened, timeout=PATIENCE_MS)
     # English within: each paragraph begins where its own language does.
     text = person.answer.words.locator("p").first
     assert await text.evaluate("it => getComputedStyle(it).unicodeBidi") == "plaintext"
@@ -93,7 +94,7 @@ async def test_what_the_server_refuses_is_said_in_the_language_of_the_page(
     await page.goto("/account/")
     await page.get_by_label("Language").select_option("de")
     await page.get_by_role("button", name="Save", exact=True).click()
-    await expect(page.get_by_role("status")).to_have_text("Deine Einstellungen sind gespeichert.")
+    await expect(page.get_by_role("status")).to_have_text(SAVED, timeout=PATIENCE_MS)
     await page.goto("/")
     await person.until_alive()
     reply = await page.evaluate(
