@@ -21,6 +21,8 @@ from django.urls import re_path  # noqa: E402
 
 from chatapp import checks, runtime, services  # noqa: E402
 from chatapp.auth import LiveCredentials  # noqa: E402
+from chatapp.feed import Feed  # noqa: E402
+from chatapp.lines import Lines  # noqa: E402
 from chatapp.middleware.admission import Admission  # noqa: E402
 from chatapp.middleware.threads import ApiHandler, DatabaseThreads, SiteHandler  # noqa: E402
 from chatapp.streams import Streams  # noqa: E402
@@ -72,7 +74,8 @@ class Application:
         api = ApiHandler(threads, max_body_bytes=max_body_bytes)
         self.live = LiveCredentials(threads)
         streams = Streams(api, threads, self.live)
-        routes: Any = ProtocolTypeRouter({"http": URLRouter(_routes(streams, api, site))})
+        lines = Lines(streams, Feed(), threads, self.live, api)
+        routes: Any = ProtocolTypeRouter({"http": URLRouter(_routes(streams, lines, api, site))})
         door = Admission(routes, settings.DOOR_LIMITS, settings.TRUSTED_PROXIES)
         self._http = door.entrance
 
@@ -127,11 +130,12 @@ class Application:
         await self._threads.aclose()
 
 
-def _routes(streams: Streams, api: App, site: App) -> list[Any]:
+def _routes(streams: Streams, lines: Lines, api: App, site: App) -> list[Any]:
     # Django's re_path is typed for views; Channels takes ASGI applications.
     route: Any = re_path
     return [
         route(r"^api/responses/(?P<response_id>[^/]+)/events$", streams.events),
+        route(r"^api/events$", lines.events),
         route(r"^api/responses$", streams.ask),
         route(r"^api/chats/[^/]+/messages$", streams.ask),
         route(r"^api/messages/[^/]+/(?:edit|regenerate|continue)$", streams.ask),

@@ -18,7 +18,7 @@ from django.db import InterfaceError, OperationalError, connection
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from chatapp import audit, catalog, quotas
+from chatapp import audit, catalog, quotas, runtime
 from chatapp.middleware.threads import on_database_thread, transact
 from chatapp.models import Chat, Message, Response
 from chatapp.quotas import Charge
@@ -104,7 +104,7 @@ class Records:
         Raises StoreUnavailable when the record is written and what it used is not settled yet.
         """
         with database_errors():
-            written = await transact(partial(write, outcome))
+            written = await transact(partial(write, outcome, runtime.now()))
         if written is None:
             return
         await quotas.settle(written.charge)
@@ -137,7 +137,7 @@ class Written(NamedTuple):
     """Its person has messages that wait."""
 
 
-def write(outcome: Outcome) -> Written | None:
+def write(outcome: Outcome, now: datetime) -> Written | None:
     """The writes of one transaction: none when the row was final before. None: it is gone."""
     snapshot, rid = outcome.snapshot, outcome.response_id
     running = _running(rid)
@@ -152,7 +152,7 @@ def write(outcome: Outcome) -> Written | None:
     if erased_at is None and chat_id is not None:
         text = plain(snapshot.text or snapshot.refusal)
         update(Message, {"response_id": rid}, {"text": text})
-        update(Chat, {"id": chat_id}, {"updated_at": columns["ended_at"]})
+        update(Chat, {"id": chat_id}, {"updated_at": columns["ended_at"], "changed_at": now})
     audit.ended(
         rid,
         username=running.username,

@@ -38,6 +38,8 @@ from relay import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from chatapp.middleware.asgi_types import App, Message, Receive, Scope, Send
     from chatapp.middleware.threads import DatabaseThreads
     from relay import View
@@ -48,6 +50,7 @@ HEADERS: Final = [
     (b"x-accel-buffering", b"no"),
     (b"x-content-type-options", b"nosniff"),
 ]
+RETRY: Final = b"retry: 2000\n"
 RETRY_AFTER_S: Final = 5
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _VIEWER: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -92,10 +95,10 @@ class Streams:
             check_host(scope)
             wish = read_wish(scope, scope["url_route"]["kwargs"]["response_id"])
             principal = await self._threads.run(admit, scope, wish.response_id)
-            _take_place(scope, principal)
-            view = await self._open(wish, principal)
+            take_place(scope, principal)
+            view = await self.open(wish, principal)
         except Problem as problem:
-            await _send_problem(problem, send)
+            await send_problem(problem, send)
             return
         await self._stream(view, wish, principal, [], receive, send)
 
@@ -109,7 +112,7 @@ class Streams:
         try:
             wish = read_wish(scope)
         except Problem as problem:
-            await _send_problem(problem, send)
+            await send_problem(problem, send)
             return
         answer = Answer()
         await self._django(scope, receive, answer.send)
@@ -119,8 +122,8 @@ class Streams:
         principal: Principal = scope[PRINCIPAL]
         wish = replace(wish, response_id=json.loads(answer.body)["id"])
         try:
-            _take_place(scope, principal)
-            view = await self._open(wish, principal)
+            take_place(scope, principal)
+            view = await self.open(wish, principal)
         except Problem:
             # Accepted all the same: the answer comes, and its events can be asked for later.
             await answer.relay(send)
@@ -143,14 +146,14 @@ class Streams:
             return
         async with source as view:
             if view.at_end:
-                await _send_start(204, [], send)
-                await _send_body(b"", send)
+                await send_start(204, [], send)
+                await send_body(b"", send)
                 return
             with self._live.watching(principal, view):
-                await _send_start(200, HEADERS + headers, send)
+                await send_start(200, HEADERS + headers, send)
                 await self._pump(view, wish, receive, send)
 
-    async def _open(self, wish: Wish, principal: Principal) -> View | Response:
+    async def open(self, wish: Wish, principal: Principal) -> View | Response:
         """A view of the log; the final record if there is no log any more. Raises Problem."""
         viewer = f"{principal.login}/{wish.viewer}"
         try:
@@ -193,9 +196,9 @@ class Streams:
 
     async def _pump(self, view: View, wish: Wish, receive: Receive, send: Send) -> None:
         """Hand chunks to the socket until the view ends or the viewer is gone."""
-        gone = asyncio.create_task(_shut_when_gone(view, receive))
+        gone = asyncio.create_task(shut_when_gone(view.shut, receive))
         try:
-            while await self._carry(view, wish, gone, send):
+            while await self.carry(view, wish, gone, send):
                 pass
         except (OSError, RecordUnavailable):
             pass  # OSError: how ASGI 2.4 tells of a closed socket; in both cases the client resumes
@@ -204,9 +207,9 @@ class Streams:
             with suppress(asyncio.CancelledError):
                 await gone
         with suppress(OSError):
-            await _send_body(b"", send)
+            await send_body(b"", send)
 
-    async def _carry(self, view: View, wish: Wish, gone: asyncio.Task[None], send: Send) -> bool:
+    async def carry(self, view: View, wish: Wish, gone: asyncio.Task[None], send: Send) -> bool:
         """What the view has. True: its log was to come, has not, and may still."""
         try:
             async for chunk in view:
@@ -217,20 +220,16 @@ class Streams:
             row = await self._threads.run(_row, wish.response_id)
             if not row.is_final:
                 return view.waits and not gone.done()
-            await _send_body(snapshot_frame(recorded(row)), send, more=True)
+            await send_body(snapshot_frame(recorded(row)), send, more=True)
         return False
 
     async def _send_record(
         self, row: Response, wish: Wish, headers: list[tuple[bytes, bytes]], send: Send
     ) -> None:
         """The log has expired: the stored snapshot and its `ended`, or 204 for who has both."""
-        snapshot = recorded(row)
-        if wish.after == snapshot.seq and wish.epoch in (None, snapshot.epoch):
-            await _send_start(204, [], send)
-            await _send_body(b"", send)
-            return
-        await _send_start(200, HEADERS + headers, send)
-        await _send_body(b"retry: 2000\n" + snapshot_frame(snapshot), send)
+        frames = record_frames(row, wish)
+        await send_start(200 if frames else 204, HEADERS + headers if frames else [], send)
+        await send_body(RETRY + frames if frames else b"", send)
 
 
 class Answer:
@@ -262,7 +261,7 @@ class Answer:
     async def relay(self, send: Send) -> None:
         if self._start:
             await send(self._start)
-            await _send_body(self.body, send)
+            await send_body(self.body, send)
 
 
 def header(scope: Scope, name: bytes) -> str:
@@ -291,22 +290,26 @@ def read_wish(scope: Scope, response_id: str = "") -> Wish:
     def last(name: str) -> str:
         return query.get(name, [""])[-1]
 
-    viewer = last("viewer") or secrets.token_hex(8)
-    if not _VIEWER.fullmatch(viewer):
-        raise Problem(400, "`viewer` must be 1 to 64 letters, digits, hyphens or underscores.")
     return Wish(
         response_id=response_id,
         # PROTOCOL 4: the header is what the browser knows; the query is as old as the page.
-        after=_number(header(scope, b"last-event-id"), "Last-Event-ID")
+        after=read_number(header(scope, b"last-event-id"), "Last-Event-ID")
         if header(scope, b"last-event-id")
-        else _number(last("after"), "after"),
-        epoch=_number(last("epoch"), "epoch"),
+        else read_number(last("after"), "after"),
+        epoch=read_number(last("epoch"), "epoch"),
         snapshot=last("snapshot") in ("1", "true"),
-        viewer=viewer,
+        viewer=read_viewer(last("viewer")),
     )
 
 
-def _number(text: str, name: str) -> int | None:
+def read_viewer(text: str) -> str:
+    """Of whoever names none the server makes one. Raises Problem 400."""
+    if text and not _VIEWER.fullmatch(text):
+        raise Problem(400, "`viewer` must be 1 to 64 letters, digits, hyphens or underscores.")
+    return text or secrets.token_hex(8)
+
+
+def read_number(text: str, name: str) -> int | None:
     if not text:
         return None
     if not _NUMBER.fullmatch(text):
@@ -321,6 +324,17 @@ def _away() -> Problem:
 
 def admit(scope: Scope, response_id: str) -> Principal:
     """Who may watch this response. On a database thread. Raises Problem 401, 404, 503."""
+    principal, visible = admit_all(scope, [response_id])
+    if not visible:
+        raise no_such()
+    return principal
+
+
+def admit_all(scope: Scope, response_ids: Sequence[str]) -> tuple[Principal, frozenset[str]]:
+    """Who asks, and which of these they may watch. On a database thread.
+
+    Raises Problem 401, 503.
+    """
     session_key = parse_cookie(header(scope, b"cookie")).get(settings.SESSION_COOKIE_NAME, "")
     try:
         with database_errors():
@@ -328,14 +342,23 @@ def admit(scope: Scope, response_id: str) -> Principal:
             if principal is None:
                 headers = {"WWW-Authenticate": "Bearer"}
                 raise Problem(401, "Sign in or send a bearer key.", **headers)
-            if not Response.objects.visible_to(principal.user).filter(pk=response_id).exists():
-                raise Problem(404, "There is no such response, or it is not yours.")
+            if not response_ids:
+                return principal, frozenset()
+            rows = Response.objects.visible_to(principal.user).filter(pk__in=response_ids)
+            return principal, frozenset(rows.order_by().values_list("pk", flat=True))
     except RecordUnavailable as exc:
         raise _away() from exc
-    return principal
 
 
-def _take_place(scope: Scope, principal: Principal) -> None:
+def record_frames(row: Response, wish: Wish) -> bytes:
+    """The stored snapshot and its `ended`; nothing for whoever has both."""
+    snapshot = recorded(row)
+    if wish.after == snapshot.seq and wish.epoch in (None, snapshot.epoch):
+        return b""
+    return snapshot_frame(snapshot)
+
+
+def take_place(scope: Scope, principal: Principal) -> None:
     """Raises Problem 429 for an address or a person that has too many streams open."""
     try:
         visit_of(scope).becomes_stream(principal.user.pk)
@@ -343,27 +366,31 @@ def _take_place(scope: Scope, principal: Principal) -> None:
         raise Problem(429, str(exc), **{"Retry-After": "15"}) from exc
 
 
+def no_such() -> Problem:
+    return Problem(404, "There is no such response, or it is not yours.")
+
+
 def _row(response_id: str) -> Response:
     with database_errors():
         return Response.objects.get(pk=response_id)
 
 
-async def _shut_when_gone(view: View, receive: Receive) -> None:
+async def shut_when_gone(shut: Callable[[str], None], receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass  # the rest of a body that nobody reads
-    view.shut("the viewer is gone")
+    shut("the viewer is gone")
 
 
-async def _send_problem(problem: Problem, send: Send) -> None:
+async def send_problem(problem: Problem, send: Send) -> None:
     headers = [(b"content-type", PROBLEM_TYPE.encode()), (b"x-content-type-options", b"nosniff")]
     headers += [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
-    await _send_start(problem.status, headers, send)
-    await _send_body(problem_body(problem.status, str(problem)), send)
+    await send_start(problem.status, headers, send)
+    await send_body(problem_body(problem.status, str(problem)), send)
 
 
-async def _send_start(status: int, headers: list[tuple[bytes, bytes]], send: Send) -> None:
+async def send_start(status: int, headers: list[tuple[bytes, bytes]], send: Send) -> None:
     await send({"type": "http.response.start", "status": status, "headers": headers})
 
 
-async def _send_body(body: bytes, send: Send, *, more: bool = False) -> None:
+async def send_body(body: bytes, send: Send, *, more: bool = False) -> None:
     await send({"type": "http.response.body", "body": body, "more_body": more})

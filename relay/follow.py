@@ -150,7 +150,8 @@ class View:
         if self._closed:
             return
         self._closed = True
-        self._hub.remove(self, self._watch)
+        self._hub.remove(self)
+        self._watch.live.discard(self)
         self._hub.leave(self._watch)
         if self._viewer and self._handed_seq:
             self._hub.note_delivered(self._watch.response_id, self._handed_seq)

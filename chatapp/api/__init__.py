@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from django.http import HttpRequest, HttpResponse
 from ninja import NinjaAPI
+from ninja.errors import HttpError
 
 from chatapp.api.chats import router as chats
 from chatapp.api.failures import handle_failures
@@ -21,3 +23,12 @@ api.add_router("/responses", responses)
 api.add_router("/chats", chats)
 api.add_router("/messages", messages)
 handle_failures(api)
+
+
+@api.get("/events", url_name="line", tags=["events"])
+async def get_line(request: HttpRequest) -> HttpResponse:
+    """Server-sent events of all answers that are named by `follow`, and of changes of chats.
+
+    Answered before Django by chatapp/lines.py; this stands for it in the documentation.
+    """
+    raise HttpError(501, "Event streams need an ASGI server.")

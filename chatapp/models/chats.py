@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from django.db import models
 from django.db.models import F, Q
+from django.utils import timezone
 
 from chatapp.models.people import User
 from relay import Status
@@ -33,6 +34,10 @@ class ChatQuerySet(models.QuerySet["Chat"]):
     def deleted_since(self, user: User, moment: datetime) -> Self:
         """Those of a person that can still be brought back."""
         return self.filter(user=user, deleted_at__gt=moment).order_by("-deleted_at")
+
+    def changed_since(self, moment: datetime) -> Self:
+        """As pages show them, also those that were deleted a moment ago."""
+        return self.filter(changed_at__gt=moment).exclude(title="")
 
     def deleted_before(self, moment: datetime) -> Self:
         return self.filter(deleted_at__lte=moment)
@@ -74,6 +79,8 @@ class Chat(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField()
     """When somebody last wrote in it: the order of the list."""
+    changed_at = models.DateTimeField(default=timezone.now, editable=False)
+    """When anything that pages show of it last changed, by the store's clock."""
     double_text = models.CharField(
         max_length=16, choices=DoubleText.choices, default=DoubleText.REJECT
     )
@@ -103,6 +110,7 @@ class Chat(models.Model):
         ordering = ("-updated_at",)
         indexes = (
             models.Index(fields=("user", "-updated_at"), name="chat_list"),
+            models.Index(fields=("user", "changed_at"), name="chat_changed"),
             models.Index(
                 fields=("updated_at",), condition=Q(titled_by="words"), name="chat_untitled"
             ),

@@ -16,6 +16,7 @@ from chatapp.services.branching import (
     regenerate,
     tree_of,
 )
+from chatapp.services.changing import MOST, Change, changed_chats, cursor, moment
 from chatapp.services.chats import (
     GRACE,
     Settings,
@@ -65,7 +66,9 @@ from chatapp.services.waiting import rewrite
 
 __all__ = [
     "GRACE",
+    "MOST",
     "BadInput",
+    "Change",
     "ChatBusy",
     "ChatPage",
     "DayUsedUp",
@@ -95,9 +98,11 @@ __all__ = [
     "as_json",
     "as_markdown",
     "cancel",
+    "changed_chats",
     "choose",
     "continue_answer",
     "create_response",
+    "cursor",
     "default_model",
     "delete_chat",
     "edit_message",
@@ -110,6 +115,7 @@ __all__ = [
     "may_be_named",
     "may_continue",
     "models_of",
+    "moment",
     "outlook",
     "recorded",
     "records",

@@ -14,6 +14,7 @@ import msgspec
 from django.db import transaction
 from django.utils.translation import gettext_lazy as _
 
+from chatapp import runtime
 from chatapp.finalize import database_errors
 from chatapp.middleware.threads import on_database_thread
 from chatapp.models import Chat, Message, User
@@ -27,6 +28,8 @@ from chatapp.services.tree import Node, Tree
 from chatapp.services.writing import Draft, Place, question_of, response_id_of
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from relay import Disconnect, Snapshot
 
 
@@ -102,12 +105,16 @@ async def continue_answer(
     )
 
 
-@on_database_thread
-def choose(*, message: Message) -> int:
+async def choose(*, message: Message) -> int:
     """Show the branch that leads through this message; the id of its last one. Safe to repeat."""
+    return await _choose(message, runtime.now())
+
+
+@on_database_thread
+def _choose(message: Message, now: datetime) -> int:
     with database_errors(), transaction.atomic():
         leaf = _tree(message.chat).leaf_below(message.pk)
-        Chat.objects.filter(pk=message.chat_id).update(current=leaf)
+        Chat.objects.filter(pk=message.chat_id).update(current=leaf, changed_at=now)
         return leaf
 
 

@@ -47,7 +47,8 @@ class Settings(TypedDict, total=False):
 async def start_chat(*, user: User, **settings: Unpack[Settings]) -> Chat:
     """A new, empty chat."""
     chosen = limits.require_model(settings.get("model"), user)
-    chat = Chat(user=user, model=chosen.name, updated_at=timezone.now())
+    now = runtime.now()
+    chat = Chat(user=user, model=chosen.name, updated_at=timezone.now(), changed_at=now)
     _change(chat, settings)
     await chat.asave(force_insert=True)
     return chat
@@ -59,7 +60,8 @@ async def update_chat(*, chat: Chat, **settings: Unpack[Settings]) -> Chat:
     A model is asked with them from the next message on; answers that are running go on as they are.
     """
     _change(chat, settings)
-    await chat.asave(update_fields=_columns(settings))
+    chat.changed_at = runtime.now()
+    await chat.asave(update_fields=[*_columns(settings), "changed_at"])
     return chat
 
 
@@ -100,13 +102,15 @@ async def hide_chat(*, chat: Chat) -> None:
 
     Safe to repeat. An answer that is being written goes on until then.
     """
-    await Chat.objects.filter(pk=chat.pk, deleted_at=None).aupdate(deleted_at=timezone.now())
+    there = Chat.objects.filter(pk=chat.pk, deleted_at=None)
+    await there.aupdate(deleted_at=timezone.now(), changed_at=runtime.now())
 
 
 async def restore_chat(*, user: User, chat_id: UUID) -> bool:
     """Bring back what was deleted a moment ago. False: it is too late, or was never there."""
     chats = Chat.objects.deleted_since(user, timezone.now() - GRACE)
-    return await chats.filter(pk=chat_id).aupdate(deleted_at=None) > 0
+    mine = chats.filter(pk=chat_id)
+    return await mine.aupdate(deleted_at=None, changed_at=runtime.now()) > 0
 
 
 async def remove_hidden() -> None:

@@ -19,13 +19,14 @@ from django.db import transaction
 from django.utils import timezone
 
 import relay
-from chatapp import audit, catalog
+from chatapp import audit, catalog, runtime
 from chatapp.finalize import database_errors, plain
 from chatapp.middleware.threads import on_database_thread
 from chatapp.models import Chat, Message
 from relay import GenerationRequest, UpstreamError, new_response_id, now_rfc3339
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from uuid import UUID
 
     from relay import Event, ModelConfig, Snapshot, Upstream
@@ -93,7 +94,7 @@ class Titles:
         except (UpstreamError, TimeoutError) as exc:
             logger.info("chat %s keeps its first words as its name: %s", chat.chat_id, exc)
             return
-        await _store(chat, name, said)
+        await _store(chat, name, said, runtime.now())
 
     async def _ask(self, model: ModelConfig, chat: Untitled) -> Snapshot:
         shown = f"Question:\n{chat.question}\n\nAnswer:\n{chat.answer}\n\nThe name:"
@@ -142,11 +143,11 @@ def _claimed() -> list[Untitled]:
 
 
 @on_database_thread
-def _store(chat: Untitled, model: str, said: Snapshot) -> None:
+def _store(chat: Untitled, model: str, said: Snapshot, now: datetime) -> None:
     with database_errors(), transaction.atomic():
         if title := title_in(said.text):
             unnamed = Chat.objects.filter(pk=chat.chat_id, titled_by=Chat.TitledBy.NOBODY)
-            unnamed.update(title=title, titled_by=Chat.TitledBy.MODEL)
+            unnamed.update(title=title, titled_by=Chat.TitledBy.MODEL, changed_at=now)
         audit.titled(
             str(chat.chat_id), username=chat.username, model=model, done=bool(title), snapshot=said
         )

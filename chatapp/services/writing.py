@@ -284,7 +284,8 @@ def _grow(draft: Draft, chat: Chat, spot: _Spot, response: Response) -> Written:
         parent_id=below,
     )
     chat.current, chat.updated_at = answer, response.created_at
-    chat.save(update_fields=["title", "updated_at", "current"])
+    chat.changed_at = response.created_at
+    chat.save(update_fields=["title", "updated_at", "changed_at", "current"])
     return Written(response, question=question or question_of(answer), answer=answer)
 
 
@@ -332,4 +333,5 @@ def begin(response_id: str, now: datetime) -> Response | None:
     }
     # A stop that was wished in between wins: whoever wished it ends the row as it waits.
     begun = Response.objects.waiting().filter(pk=row.pk, stop_requested_at=None).update(**columns)
+    Chat.objects.filter(pk=row.chat_id).update(changed_at=now)
     return row if begun else None

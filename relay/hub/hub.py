@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from relay.errors import LogGone, StoreUnavailable
 from relay.hub.forever import forever
-from relay.hub.watch import Viewer, Watch
+from relay.hub.watch import Attendant, Watch
 from relay.metrics import COUNTERS
 from relay.store import Gone, Lost, Published, Stopped, Store, Subscription, shard_of
 
@@ -38,7 +38,7 @@ class Hub:
         self.config = config
         self._shards = shards
         self._watches: dict[str, Watch] = {}
-        self._viewers: set[Viewer] = set()
+        self._viewers: set[Attendant] = set()
         self._subscription: Subscription | None = None
         self._subscribing = asyncio.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -124,14 +124,14 @@ class Hub:
         if unwatched and self._subscription is not None:
             await self._subscription.remove(unwatched)
 
-    def add(self, viewer: Viewer) -> None:
+    def add(self, viewer: Attendant) -> None:
+        """Until `remove` it is ticked, and shut when this process goes away."""
         self._viewers.add(viewer)
         if self.leaving:  # it came while the server was closing its door
             viewer.shut(MOVE_ON)
 
-    def remove(self, viewer: Viewer, watch: Watch) -> None:
+    def remove(self, viewer: Attendant) -> None:
         self._viewers.discard(viewer)
-        watch.live.discard(viewer)
 
     def move_on(self) -> None:
         """This process is going away: every stream ends with a comment, and clients resume."""

@@ -22,8 +22,16 @@ Delivery = tuple[int, int, int, bytes, bool]
 """First seq, last seq, epoch, frames, whether the last one is `ended`."""
 
 
-class Viewer(Protocol):
-    """What the hub needs of whoever watches."""
+class Attendant(Protocol):
+    """Whoever has a stream open here, of whatever."""
+
+    def shut(self, comment: str) -> None: ...
+    def tick(self, now_s: float) -> tuple[str, str, int] | None:
+        """Once a second. A heartbeat of presence (response id, viewer, seq), when one is due."""
+
+
+class Viewer(Attendant, Protocol):
+    """What the hub needs of whoever watches a response."""
 
     seq: int
     epoch: int
@@ -33,9 +41,6 @@ class Viewer(Protocol):
         """What was seen is no longer in the log: start again from a snapshot."""
 
     def fail(self, error: Exception) -> None: ...
-    def shut(self, comment: str) -> None: ...
-    def tick(self, now_s: float) -> tuple[str, str, int] | None:
-        """Once a second. A heartbeat of presence (response id, viewer, seq), when one is due."""
 
 
 def frame(seq: int, event: bytes) -> bytes:

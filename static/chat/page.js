@@ -10,6 +10,8 @@ import { markRunning, openPresence } from './presence.js';
 import { TextView } from './render.js';
 import { EndFollower } from './scroll.js';
 import { ChatSettings } from './settings.js';
+import { openShared } from './shared.js';
+import { browser } from './stream.js';
 import { Words } from './words.js';
 
 /** @param {string} id */
@@ -23,6 +25,7 @@ const page = read('page');
 const transcript = element('transcript');
 const outbox = new Outbox(words);
 const presence = openPresence();
+const shared = openShared(); // its listeners come before this page's own: who follows finds it awake
 const end = new EndFollower(element('scroller'), element('latest'));
 const form = /** @type {HTMLFormElement} */ (element('composer'));
 const composer = new Composer(form, {
@@ -83,7 +86,8 @@ function follow(item, snapshot) {
     const next = waiting.shift();
     if (next) follow(next, null);
   };
-  following = new Following({ id, view, words, viewer: presence.viewer, announce, onEnd });
+  const env = { ...browser, fetch: shared.fetch };
+  following = new Following({ id, view, words, viewer: presence.viewer, announce, onEnd, env });
   composer.running(true);
   following.start();
 }

@@ -2,8 +2,8 @@
  * Somebody is still there (law 8): any open page of the site keeps the answers that this browser
  * asked for alive, not only the page that shows them.
  *
- * An answer that this page follows counts by its stream. For the others the state is asked for with
- * this page's viewer id, which counts too. A page that goes says so for its own id only, so a reload or
+ * An answer that this page follows counts by its stream, if that is opened by this page. For the others
+ * the state is asked for with this page's viewer id, which counts too. A page that goes says so for its own id only, so a reload or
  * a link to another page of the site, which is there by then, is not a leave.
  */
 import { get, post, randomId } from './http.js';
@@ -62,6 +62,8 @@ export class Remembered {
 
 export class Presence {
   viewer = randomId();
+  /** Streams name this page's viewer: this tab holds the line (shared.js), or each tab has its own. */
+  lineIsOurs = true;
   #remembered;
   /** Followed by this page: their streams count. @type {Set<string>} */
   #followed = new Set();
@@ -88,6 +90,12 @@ export class Presence {
     this.#followed.add(id);
     this.#present.add(id);
     this.#remembered.add(id);
+    void this.#beat(id);
+  }
+
+  /** @param {string} id named with this page's viewer, for whichever tab follows it */
+  carried(id) {
+    this.#present.add(id);
   }
 
   /** @param {string} id of an answer that has ended */
@@ -122,7 +130,7 @@ export class Presence {
 
   /** @param {string} id */
   async #beat(id) {
-    if (this.#followed.has(id)) return;
+    if (this.#followed.has(id) && this.lineIsOurs) return;
     this.#present.add(id);
     const { status, body } = await this.#env.get(`${url(id)}?viewer=${this.viewer}`);
     if (status === 404 || TERMINAL.has(body?.status)) this.ended(id);
@@ -153,8 +161,12 @@ export function markRunning(id, running) {
   }
 }
 
-/** @returns {Presence} */
+/** @type {Presence | null} */
+let opened = null;
+
+/** This page's. @returns {Presence} */
 export function openPresence() {
+  if (opened) return opened;
   /** @type {Storage | null} */
   let store = null;
   try {
@@ -162,5 +174,6 @@ export function openPresence() {
   } catch {
     // Forbidden by the browser's settings.
   }
-  return new Presence(new Remembered(store), (id) => markRunning(id, false));
+  opened = new Presence(new Remembered(store), (id) => markRunning(id, false));
+  return opened;
 }

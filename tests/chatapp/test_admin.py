@@ -134,7 +134,7 @@ def test_a_record_shows_what_was_asked_and_answered(
     assert "user: hello" in page
     assert "not recorded yet" in page
     assert "Stop this answer" in page
-    write(outcome(row.pk, "a cup of tea"))
+    write(outcome(row.pk, "a cup of tea"), timezone.now())
     page = browser.get(page_of(row.pk)).content.decode()
     assert "a cup of tea" in page
     assert "Stop this answer" not in page

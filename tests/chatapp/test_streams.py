@@ -166,7 +166,7 @@ async def test_a_viewer_that_vanishes_leaves_nothing_behind(
         await stream.disconnect()
     left = {task for task in asyncio.all_tasks() & hub_tasks if not task.done()}
     names = {str(task.get_coro()) for task in left}
-    assert not [name for name in names if "_shut_when_gone" in name or "Streams" in name]
+    assert not [name for name in names if "shut_when_gone" in name or "Streams" in name]
     assert repr(runtime.hub())
 
 

@@ -105,7 +105,7 @@ class _App:
 def test_every_address_of_the_site_is_in_the_table() -> None:
     assert set(_walk(get_resolver().url_patterns)) == set(TABLE)
     app: Any = _App()
-    assert {route.pattern.regex.pattern for route in _routes(app, app, app)} == set(ASGI)
+    assert {route.pattern.regex.pattern for route in _routes(app, app, app, app)} == set(ASGI)
     assert set(ASGI.values()) <= set(TABLE)
 
 
@@ -156,6 +156,7 @@ class Things:
         url = re.sub("<(uuid|uuidstr):chat_id>", str(self.chat.pk), url)
         url = re.sub("<((str|path):)?response_id>", self.response.pk, url)
         url = re.sub("<(int:)?message_id>", str(self._message_of(route)), url)
+        url = re.sub("^api/events$", f"api/events?changes&follow={self.response.pk}", url)
         return "/" + re.sub("<path:content_type_id>", "1", url)
 
 
