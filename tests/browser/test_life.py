@@ -110,8 +110,10 @@ async def test_an_answer_is_copied_as_text_and_as_markdown(new_person: NewPerson
     person = await new_person(permissions=["clipboard-read", "clipboard-write"])
     page, status = person.page, person.page.locator("#status")
     await page.goto("/")
-    await person.ask("**bold** and `code`")
+    await person.ask("say:1")
     await person.answer.until_status("completed")
+    await person.ask("**bold** and `code`")
+    await expect(status).to_have_text(table()["announce"]["completed"].format(words=5))
     for reloaded in (False, True):
         if reloaded:
             await page.reload()
@@ -139,10 +141,12 @@ async def test_a_continued_answer_is_copied_whole(new_person: NewPerson) -> None
     await person.stop.click()
     await answer.until_status("cancelled")
     begun = (await answer.text()).removesuffix(" …")
-    await part(person, "continue").get_by_role("button").click()
+    async with page.expect_navigation():
+        await part(person, "continue").get_by_role("button").click()
+    await person.until_alive()
     await answer.until_words(10)
     await person.stop.click()
-    await answer.until_status("cancelled")
+    await expect(page.locator("#status")).to_have_text(re.compile("^You stopped"))
     for reloaded in (False, True):
         if reloaded:
             await page.reload()
