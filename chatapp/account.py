@@ -42,6 +42,7 @@ async def preferences(request: HttpRequest) -> HttpResponse:
             await person(request),
             theme=request.POST.get("theme", ""),
             language=language,
+            announces=request.POST.get("announces", ""),
             enter_sends=request.POST.get("enter", "sends") == "sends",
             keeps_answering="keeps_answering" in request.POST,
         )

@@ -228,6 +228,7 @@ async def chat_page(
     running = next((answer for answer in answers if not answer.ended), None)
     page = {
         "chat": str(chat.pk),
+        "announces": user.announces,
         "on_disconnect": _on_disconnect(user),
         "double_text": chat.double_text,
         "stop_url": reverse("response-stop", args=["RESPONSE"]),

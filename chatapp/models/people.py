@@ -67,6 +67,13 @@ class User(AbstractUser):
         LIGHT = "light"
         DARK = "dark"
 
+    class Announces(models.TextChoices):
+        """Of an answer, to a screen reader; empty: that it begins and that it has ended."""
+
+        WHOLE = "whole"
+        SENTENCES = "sentences"
+        SILENT = "silent"
+
     plan = models.ForeignKey(
         Plan, on_delete=models.SET_NULL, null=True, blank=True, related_name="people"
     )
@@ -77,6 +84,7 @@ class User(AbstractUser):
     """Empty: as the browser asks for."""
     enter_sends = models.BooleanField("Enter sends", default=True)
     """Else it makes a line, and Ctrl or ⌘ with it sends."""
+    announces = models.CharField(max_length=9, choices=Announces.choices, blank=True)
     keeps_answering = models.BooleanField("answers go on when I leave", default=False)
     """Nobody's absence stops an answer that was asked for in the page (law 8)."""
 

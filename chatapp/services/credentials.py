@@ -83,14 +83,24 @@ def end_sessions(user: User, *, keep: str, session_id: int | None = None) -> int
 
 @on_database_thread
 def save_preferences(
-    user: User, *, theme: str, language: str, enter_sends: bool, keeps_answering: bool
+    user: User,
+    *,
+    theme: str,
+    language: str,
+    announces: str,
+    enter_sends: bool,
+    keeps_answering: bool,
 ) -> None:
-    """Raises BadInput for a theme or a language that there is not."""
+    """Raises BadInput for a theme, a language or a way to announce answers that there is not."""
     if theme and theme not in User.Theme.values:
         raise BadInput(_("There is no such look. Choose light, dark, or the device's own."))
     if language and language not in dict(LANGUAGES):
         raise BadInput(_("This site does not speak that language. Choose one of the list."))
-    user.theme, user.language = theme, language
+    if announces and announces not in User.Announces.values:
+        raise BadInput(_("Answers are not announced like that. Choose one of the list."))
+    user.theme, user.language, user.announces = theme, language, announces
     user.enter_sends, user.keeps_answering = enter_sends, keeps_answering
     with database_errors():
-        user.save(update_fields=["theme", "language", "enter_sends", "keeps_answering"])
+        user.save(
+            update_fields=["theme", "language", "announces", "enter_sends", "keeps_answering"]
+        )

@@ -78,6 +78,7 @@ export class AnswerView {
       instead: part('instead'),
       reasoning: part('reasoning'),
       reasoningLabel: part('reasoning-label'),
+      text: part('text'),
       calls: part('calls'),
       state: part('state'),
       progress: part('progress'),
@@ -92,7 +93,7 @@ export class AnswerView {
     };
     this.#calls = new CallsView(this.#parts.calls);
     this.#views = {
-      'text.delta': new MarkdownView(part('text'), { labels: words.table.prose }),
+      'text.delta': new MarkdownView(this.#parts.text, { labels: words.table.prose }),
       'reasoning.delta': new TextView(part('reasoning-text')),
       'refusal.delta': new TextView(part('refusal')),
     };
@@ -104,6 +105,11 @@ export class AnswerView {
 
   snapshot() {
     return this.#folder.snapshot();
+  }
+
+  /** Where its words stand. @returns {Element} */
+  get prose() {
+    return this.#parts.text;
   }
 
   /** All that was written, as it was written: with what it goes on from. */

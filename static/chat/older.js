@@ -1,4 +1,5 @@
 /** Earlier messages come as one scrolls up, or by the link; what is being read stays where it is. */
+import { polish } from './markdown/code.js';
 import { fetchPage, partOf } from './pages.js';
 
 /** Fetched before its place is reached, in CSS pixels: a screen ahead. */
@@ -64,6 +65,7 @@ export class OlderMessages {
     const first = this.#transcript.firstElementChild;
     const before = first?.getBoundingClientRect().top ?? 0;
     this.#transcript.prepend(...turns);
+    for (const block of turns.flatMap((turn) => [...turn.querySelectorAll('.words.prose > *')])) polish(block);
     // Browsers that anchor the scroll have moved it already; then this adds nothing.
     if (first) this.#scroller.scrollTop += first.getBoundingClientRect().top - before;
   }

@@ -1,5 +1,6 @@
 /** The page of one chat: what the server rendered comes alive. */
 import { fillActions } from './actions.js';
+import { Announcer } from './announcing.js';
 import { AnswerView } from './answer.js';
 import { Composer } from './composer.js';
 import { installCopying } from './copying.js';
@@ -20,7 +21,7 @@ const element = (id) => /** @type {HTMLElement} */ (document.getElementById(id))
 const read = (id) => JSON.parse(element(id).textContent ?? '');
 
 const words = new Words(read('words'));
-/** @type {{chat: string, on_disconnect: any, double_text: string, stop_url: string, retry_url: string}} */
+/** @type {{chat: string, announces: string, on_disconnect: any, double_text: string, stop_url: string, retry_url: string}} */
 const page = read('page');
 const transcript = element('transcript');
 const outbox = new Outbox(words);
@@ -60,9 +61,10 @@ function wait(item) {
   mayBeRemoved(item, true);
 }
 
+const announcer = new Announcer(element('status'), { how: page.announces, words });
 /** @param {string} sentence */
 function announce(sentence) {
-  element('status').textContent = sentence;
+  announcer.say(sentence);
 }
 
 /**
@@ -72,8 +74,15 @@ function announce(sentence) {
 function follow(item, snapshot) {
   const id = /** @type {string} */ (item.dataset.answer);
   const before = document.getElementById(`before-${id}`) ? read(`before-${id}`) : undefined;
-  const view = new AnswerView(item, { words, painted: () => end.painted(), before });
-  if (snapshot) view.replace(snapshot);
+  const painted = () => {
+    end.painted();
+    announcer.wrote(view);
+  };
+  const view = new AnswerView(item, { words, painted, before });
+  if (snapshot) {
+    announcer.stands(view);
+    view.replace(snapshot);
+  }
   presence.follow(id);
   markRunning(id, true);
   mayBeRemoved(item, false);

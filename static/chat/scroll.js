@@ -12,6 +12,8 @@ export class EndFollower {
   #button;
   #pinned = true;
   #lastTop = 0;
+  /** Of all there was to read with the last paint. */
+  #height = 0;
 
   /**
    * @param {HTMLElement} scroller
@@ -24,20 +26,39 @@ export class EndFollower {
     scroller.addEventListener('scroll', () => this.#scrolled(), { passive: true });
     // A wheel that turns up lets go before the first pixel has moved: the next paint must not win.
     scroller.addEventListener('wheel', (event) => event.deltaY < 0 && this.#letGo(), { passive: true });
-    button.addEventListener('click', () => this.pin());
+    button.addEventListener('click', () => {
+      this.pin();
+      // The button is gone now, and the focus goes where the person wanted to be.
+      const latest = /** @type {HTMLElement | null} */ (scroller.querySelector('.turn:last-child > article'));
+      latest?.focus({ preventScroll: true });
+    });
     new ResizeObserver(() => this.painted()).observe(scroller); // a phone's keyboard, a growing composer
   }
 
   /** Something grew. */
   painted() {
+    if (this.#pinned && this.#selects()) this.#letGo();
     if (this.#pinned) this.#toEnd();
-    this.#button.hidden = this.#pinned || this.#distance() <= NEAR_PX;
+    else if (this.#scroller.scrollHeight > this.#height) this.#button.toggleAttribute('data-unread', true);
+    this.#height = this.#scroller.scrollHeight;
+    this.#showButton();
   }
 
   /** Go to the end and stay there: the person sent something, or asked for it. */
   pin() {
     this.#pinned = true;
     this.painted();
+  }
+
+  /** Somebody marks words, which must not move under the pointer. */
+  #selects() {
+    const selection = document.getSelection();
+    return selection !== null && !selection.isCollapsed && this.#scroller.contains(selection.anchorNode);
+  }
+
+  #showButton() {
+    this.#button.hidden = this.#pinned || this.#distance() <= NEAR_PX;
+    if (this.#button.hidden) this.#button.removeAttribute('data-unread');
   }
 
   #letGo() {
@@ -49,7 +70,7 @@ export class EndFollower {
     if (scrollTop < this.#lastTop) this.#pinned = false;
     if (this.#distance() <= 4 || (scrollTop > this.#lastTop && this.#distance() <= NEAR_PX)) this.#pinned = true;
     this.#lastTop = scrollTop;
-    this.#button.hidden = this.#pinned || this.#distance() <= NEAR_PX;
+    this.#showButton();
   }
 
   #distance() {

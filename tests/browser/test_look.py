@@ -99,7 +99,7 @@ async def test_who_reads_further_up_is_left_alone_and_can_come_back(person: Pers
     assert await scroller.evaluate(end) < 60, "the end stays in sight"
     await scroller.hover()
     await page.mouse.wheel(0, -200)
-    latest = page.get_by_role("button", name=table()["buttons"]["latest"])
+    latest = page.locator("#latest")
     await expect(latest).to_be_visible()
     top = await scroller.evaluate("it => it.scrollTop")
     await answer.until_words(500)
@@ -116,7 +116,7 @@ async def test_a_selection_survives_the_words_that_follow(person: Person) -> Non
     answer = await person.ask("say:90 every:40")
     await answer.until_words(10)
     select = """() => {
-        const text = document.querySelector('#transcript .answer p').firstChild;
+        const text = document.querySelector('#transcript .answer .words p').firstChild;
         getSelection().setBaseAndExtent(text, 0, text, 11);
     }"""
     await person.page.evaluate(select)

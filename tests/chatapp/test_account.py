@@ -96,14 +96,17 @@ async def test_this_place_is_not_signed_out_from_its_own_list(user: User) -> Non
 
 async def test_preferences_are_kept_and_reach_the_chat(user: User, store: MemoryStore) -> None:
     client = await signed_in()
-    form = {"theme": "dark", "enter": "line", "keeps_answering": "on"}
+    form = {"theme": "dark", "enter": "line", "keeps_answering": "on", "announces": "sentences"}
     assert (await client.post("/account/preferences", form)).status_code == 302
     home = (await client.get("/")).content.decode()
     assert 'data-theme="dark"' in home
     assert 'data-enter="line"' in home
     assert '"on_disconnect": "continue"' in home
     await client.post("/chats/new", {"text": "hello", "key": "k"})
-    assert (await Response.objects.aget()).cancel_after_s is None
+    asked = await Response.objects.aget()
+    assert asked.cancel_after_s is None
+    chat = (await client.get(f"/chats/{asked.chat_id}/")).content.decode()
+    assert '"announces": "sentences"' in chat
     await client.post("/account/preferences", {"theme": "", "enter": "sends"})
     home = (await client.get("/")).content.decode()
     assert "data-theme" not in home
@@ -116,6 +119,13 @@ async def test_a_look_that_there_is_not_is_refused(user: User) -> None:
     assert reply.status_code == 400
     await user.arefresh_from_db()
     assert user.theme == ""
+
+
+async def test_a_way_to_announce_answers_that_there_is_not_is_refused(user: User) -> None:
+    client = await signed_in()
+    assert (await client.post("/account/preferences", {"announces": "loudly"})).status_code == 400
+    await user.arefresh_from_db()
+    assert user.announces == ""
 
 
 async def test_nobody_makes_an_account_unless_it_is_allowed(

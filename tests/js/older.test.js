@@ -8,8 +8,18 @@ import { settle } from './ground.js';
 /** A list whose turns are ten pixels high, in a scroller that does not anchor by itself. */
 function ground(pages) {
   const scroller = { scrollTop: 30 };
+  const polished = [];
+  const block = (name) => ({
+    ownerDocument: {
+      get defaultView() {
+        polished.push(name); // where there is none, nothing more is done
+        return null;
+      },
+    },
+  });
   const turn = (name) => ({
     name,
+    querySelectorAll: () => [block(name)],
     getBoundingClientRect: () => ({ top: transcript.children.findIndex((it) => it.name === name) * 10 - scroller.scrollTop }),
   });
   const transcript = {
@@ -45,17 +55,18 @@ function ground(pages) {
     return /** @type {any} */ ({ querySelector: (selector) => parts[selector] ?? null });
   };
   const older = new OlderMessages(/** @type {any} */ ({ scroller, transcript, link }), /** @type {any} */ (fetch));
-  return { older, scroller, transcript, link, asked, names: () => transcript.children.map((it) => it.name).join('') };
+  return { older, scroller, transcript, link, asked, polished, names: () => transcript.children.map((it) => it.name).join('') };
 }
 
 const PAGES = { '?before=3': { turns: ['a', 'b'], next: '?before=1' }, '?before=1': { turns: ['x'], next: null } };
 
 test('earlier turns come before the others, and what is read stays where it is', async () => {
-  const { older, names, scroller, link, transcript } = ground(PAGES);
+  const { older, names, scroller, link, transcript, polished } = ground(PAGES);
   const read = transcript.children[0];
   const before = read.getBoundingClientRect().top;
   assert.equal(await older.load(), true);
   assert.equal(names(), 'abcd');
+  assert.deepEqual(polished, ['a', 'b'], 'code and formulas of what came are finished');
   assert.equal(read.getBoundingClientRect().top, before);
   assert.equal(scroller.scrollTop, 50);
   assert.equal(link.href, '?before=1');
