@@ -203,6 +203,7 @@ async def _home(
     page = {
         "on_disconnect": _on_disconnect(user),
         "chat_url": _pattern("chat", UUID(int=0), "CHAT"),
+        "limits": _limits(),
     }
     context = await _shared(user, typed, None) | {"page": page, "examples": examples()}
     return _answer(request, "chat/home.html", context, exc, verb)
@@ -231,6 +232,7 @@ async def chat_page(
         "announces": user.announces,
         "on_disconnect": _on_disconnect(user),
         "double_text": chat.double_text,
+        "limits": _limits(),
         "stop_url": reverse("response-stop", args=["RESPONSE"]),
         "retry_url": reverse("response-retry", args=["RESPONSE"]),
     }
@@ -303,6 +305,12 @@ def _on_disconnect(user: User) -> Any:
 def policy_of(user: User) -> Disconnect | None:
     """The same for forms."""
     return Disconnect() if user.keeps_answering else None
+
+
+def _limits() -> dict[str, int]:
+    """Of one message, for scripts to say so before it is sent."""
+    relay = runtime.config()
+    return {"max_input_bytes": relay.max_input_bytes, "max_images": 0, "max_image_bytes": 0}
 
 
 def _pattern(name: str, example: UUID, placeholder: str) -> str:

@@ -19,6 +19,7 @@ from django.conf import settings
 from django.utils.html import json_script
 from django.utils.translation import get_language, gettext, override
 
+from chatapp.attached import Part, parts_of
 from chatapp.languages import SOURCE
 from relay import Snapshot, Status
 
@@ -173,3 +174,17 @@ def _words_json_in(language: str) -> SafeString:
 def deleted(title: str) -> str:
     """What a person who may bring a chat back is told."""
     return word("chats.deleted").format(title=title)
+
+
+@register.filter
+def said(text: str) -> list[Part]:
+    """What a person wrote and what they attached, in turns."""
+    return parts_of(text)
+
+
+@register.simple_tag
+def attached_size(part: Part) -> str:
+    """The twin of `size` in question.js."""
+    words = table()["attached"]["size"]
+    sentence: str = words["one"] if part.lines == 1 else words["many"]
+    return sentence.format(characters=f"{len(part.text):,}", lines=f"{part.lines:,}")

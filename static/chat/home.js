@@ -1,40 +1,47 @@
 /** The first page: the first message of a new conversation. */
 import { Composer } from './composer.js';
-import { Outbox } from './outbox.js';
+import { Drafts, storage } from './drafts.js';
 import { openPresence } from './presence.js';
+import { Sending } from './sending.js';
 import { Words } from './words.js';
 
 /** @param {string} id */
 const read = (id) => JSON.parse(document.getElementById(id)?.textContent ?? '');
 
 const words = new Words(read('words'));
-/** @type {{on_disconnect: any, chat_url: string}} */
+/** @type {{on_disconnect: any, chat_url: string, limits: any}} */
 const page = read('page');
-const outbox = new Outbox(words);
+const form = /** @type {HTMLFormElement} */ (document.getElementById('composer'));
+const person = form.dataset.person ?? '';
 const presence = openPresence();
-/** Made by the first attempt, used by the next if that one failed. @type {string | null} */
-let chat = null;
+const composer = new Composer(form, {
+  send,
+  stop: () => {},
+  drafts: new Drafts(storage(), person, 'new'),
+  words,
+  limits: page.limits,
+});
+const sending = new Sending({
+  person,
+  words,
+  takeBack: (what) => composer.takeBack(what),
+  // Who is writing the next one is not led away from it; the list of chats has this one.
+  sent: (entry) => entry.chat !== null && composer.empty && open(entry.chat),
+});
 
-/**
- * @param {string} text
- * @param {string | undefined} model
- * @returns {Promise<string>} what went wrong, or ''
- */
-async function send(text, model) {
-  if (chat === null) {
-    const started = await outbox.startChat({ double_text: 'queue', ...(model && { model }) });
-    if (started.id === null) return started.trouble;
-    chat = started.id;
-  }
-  const { id, trouble } = await outbox.send(chat, { text, model, on_disconnect: page.on_disconnect });
-  if (id === null) return trouble;
-  const url = page.chat_url.replace('CHAT', chat);
-  chat = null; // this page may come back from the browser's cache
-  location.assign(url);
-  return '';
+/** @type {import('./composer.js').Send} */
+async function send(message, model) {
+  const settings = { double_text: 'queue', ...(model && { model }) };
+  const { sent, ...outcome } = await sending.send(null, message, { model, on_disconnect: page.on_disconnect, settings });
+  if (sent) open(sent.chat);
+  return outcome;
 }
 
-const composer = new Composer(/** @type {HTMLFormElement} */ (document.getElementById('composer')), { send, stop: () => {} });
+/** @param {string} chat */
+function open(chat) {
+  location.assign(page.chat_url.replace('CHAT', chat));
+}
+
 // Without scripts an example is a link to this page with the text in the box.
 for (const found of document.querySelectorAll('[data-example]')) {
   const example = /** @type {HTMLElement} */ (found);
@@ -44,5 +51,6 @@ for (const found of document.querySelectorAll('[data-example]')) {
   });
 }
 presence.start();
+sending.start();
 addEventListener('pagehide', () => presence.leave());
 addEventListener('pageshow', (event) => event.persisted && presence.start());

@@ -1,5 +1,7 @@
 /** Requests to our own API: who we are, and what became of it. Nothing here throws for a failure. */
 
+import { csrfToken, renewToken } from './token.js';
+
 /**
  * @typedef {object} Reply
  * @property {number | 'network'} status `network`: no answer came, and whether it arrived is not known
@@ -14,12 +16,6 @@ const PATIENCE_MS = 20_000;
 export function randomId() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
-}
-
-/** The token of the page's own forms: the cookie may be hidden from scripts. */
-function csrfToken() {
-  const field = /** @type {HTMLInputElement | null} */ (document.querySelector('[name="csrfmiddlewaretoken"]'));
-  return field?.value ?? '';
 }
 
 /** What went wrong is said in the language of the page, which a person may have chosen. */
@@ -37,12 +33,11 @@ function accepts() {
  */
 export async function post(url, { json, key, keepalive = false } = {}) {
   /** @type {Record<string, string>} */
-  const headers = { 'X-CSRFToken': csrfToken(), ...accepts() };
+  const headers = accepts();
   if (json !== undefined) headers['Content-Type'] = 'application/json';
   if (key) headers['Idempotency-Key'] = key;
   const body = json === undefined ? undefined : JSON.stringify(json);
-  const signal = keepalive ? undefined : AbortSignal.timeout(PATIENCE_MS);
-  return answer(() => fetch(url, { method: 'POST', headers, body, keepalive, signal }));
+  return change(url, { method: 'POST', headers, body, keepalive });
 }
 
 /**
@@ -51,9 +46,8 @@ export async function post(url, { json, key, keepalive = false } = {}) {
  * @returns {Promise<Reply>}
  */
 export async function patch(url, json) {
-  const headers = { 'X-CSRFToken': csrfToken(), ...accepts(), 'Content-Type': 'application/json' };
-  const signal = AbortSignal.timeout(PATIENCE_MS);
-  return answer(() => fetch(url, { method: 'PATCH', headers, body: JSON.stringify(json), signal }));
+  const headers = { ...accepts(), 'Content-Type': 'application/json' };
+  return change(url, { method: 'PATCH', headers, body: JSON.stringify(json) });
 }
 
 /**
@@ -63,6 +57,22 @@ export async function patch(url, json) {
 export async function get(url) {
   const signal = AbortSignal.timeout(PATIENCE_MS);
   return answer(() => fetch(url, { headers: accepts(), cache: 'no-store', signal }));
+}
+
+/**
+ * A refusal may be owed to a token of before the last sign-in: nothing was done then, and it is asked
+ * once more with the one of now.
+ * @param {string} url
+ * @param {RequestInit & {headers: Record<string, string>}} request
+ */
+async function change(url, request) {
+  const ask = () => {
+    const headers = { ...request.headers, 'X-CSRFToken': csrfToken() };
+    const signal = request.keepalive ? undefined : AbortSignal.timeout(PATIENCE_MS);
+    return answer(() => fetch(url, { ...request, headers, signal }));
+  };
+  const reply = await ask();
+  return reply.status === 403 && !request.keepalive && (await renewToken()) ? ask() : reply;
 }
 
 /**

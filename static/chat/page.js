@@ -4,12 +4,13 @@ import { Announcer } from './announcing.js';
 import { AnswerView } from './answer.js';
 import { Composer } from './composer.js';
 import { installCopying } from './copying.js';
+import { Drafts, storage } from './drafts.js';
 import { Following } from './following.js';
 import { installProse } from './markdown/code.js';
-import { Outbox } from './outbox.js';
 import { markRunning, openPresence } from './presence.js';
-import { TextView } from './render.js';
+import { showQuestion } from './question.js';
 import { EndFollower } from './scroll.js';
+import { Sending } from './sending.js';
 import { ChatSettings } from './settings.js';
 import { openShared } from './shared.js';
 import { browser } from './stream.js';
@@ -21,18 +22,27 @@ const element = (id) => /** @type {HTMLElement} */ (document.getElementById(id))
 const read = (id) => JSON.parse(element(id).textContent ?? '');
 
 const words = new Words(read('words'));
-/** @type {{chat: string, announces: string, on_disconnect: any, double_text: string, stop_url: string, retry_url: string}} */
+/** @type {{chat: string, announces: string, on_disconnect: any, double_text: string, stop_url: string, retry_url: string, limits: any}} */
 const page = read('page');
 const transcript = element('transcript');
-const outbox = new Outbox(words);
 const presence = openPresence();
 const shared = openShared(); // its listeners come before this page's own: who follows finds it awake
 const end = new EndFollower(element('scroller'), element('latest'));
 const form = /** @type {HTMLFormElement} */ (element('composer'));
+const person = form.dataset.person ?? '';
 const composer = new Composer(form, {
   send,
   stop,
+  drafts: new Drafts(storage(), person, page.chat),
+  words,
+  limits: page.limits,
   ahead: page.double_text !== 'reject',
+});
+const sending = new Sending({
+  person,
+  words,
+  takeBack: (what) => composer.takeBack(what),
+  sent: (entry, sent) => entry.chat === page.chat && show(entry.message, sent),
 });
 new ChatSettings(form, {
   chat: page.chat,
@@ -101,20 +111,26 @@ function follow(item, snapshot) {
   following.start();
 }
 
+/** @type {import('./composer.js').Send} */
+async function send(message, model) {
+  const { sent, ...outcome } = await sending.send(page.chat, message, { model, on_disconnect: page.on_disconnect });
+  if (sent) show(message, sent);
+  return outcome;
+}
+
 /**
- * @param {string} text
- * @param {string | undefined} model
- * @returns {Promise<string>} what went wrong, or ''
+ * The server has it: its turn stands in the conversation.
+ * @param {{text: string, images?: string[]}} message
+ * @param {import('./outbox.js').Sent} sent
  */
-async function send(text, model) {
-  const sent = await outbox.send(page.chat, { text, model, on_disconnect: page.on_disconnect });
-  if (sent.id === null) return sent.trouble;
-  const { id, question, answer } = sent;
+function show({ text, images }, { id, question, answer }) {
   const turn = /** @type {HTMLTemplateElement} */ (element('turn')).content.cloneNode(true);
   const fresh = /** @type {DocumentFragment} */ (turn);
   const item = /** @type {HTMLElement} */ (fresh.querySelector('[data-answer]'));
   item.dataset.answer = id;
-  new TextView(/** @type {Element} */ (fresh.querySelector('[data-part="question"]'))).show(text);
+  const template = /** @type {HTMLTemplateElement} */ (element('attached-text'));
+  const said = /** @type {Element} */ (fresh.querySelector('[data-part="question"]'));
+  showQuestion(said, text, { template, words, pictures: images });
   item.querySelector('[data-part="retry"]')?.setAttribute('action', page.retry_url.replace('RESPONSE', id));
   item.querySelector('[data-part="remove"]')?.setAttribute('action', page.stop_url.replace('RESPONSE', id));
   fillActions(fresh, { question, answer, text });
@@ -122,7 +138,6 @@ async function send(text, model) {
   end.pin();
   if (following) wait(item);
   else follow(item, null);
-  return '';
 }
 
 async function stop() {
@@ -141,6 +156,7 @@ for (const item of transcript.querySelectorAll('[data-answer][data-running]')) {
   else follow(running, read(`snapshot-${running.dataset.answer}`));
 }
 presence.start();
+sending.start();
 // A version that was chosen is in sight; everything else begins at the end.
 if (!document.querySelector('.turn:target:not(:last-child), .turn:not(:last-child) > :target')) end.pin();
 

@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import expect
 
 from chatapp.templatetags.words import table, trouble
-from tests.browser.conftest import end_words, stored
+from tests.browser.conftest import PASSWORD, end_words, stored
 from tests.site import LEASE_S, Proc
 from tests.waiting import wait_until
 
@@ -107,19 +107,52 @@ async def test_a_send_while_redis_is_away_keeps_the_text_and_says_so(person: Per
     assert await answer.text() == "You said: must not be lost"
 
 
-async def test_a_send_without_a_network_is_sent_once_when_it_is_back(person: Person) -> None:
-    await person.page.goto("/")
+async def test_a_send_without_a_network_waits_and_is_sent_once_when_it_is_back(
+    person: Person,
+) -> None:
+    page = person.page
+    await page.goto("/")
+    await (await person.ask("say:2")).until_status("completed")
     await person.until_alive()
+    unsent = page.locator("#unsent li")
     await person.context.set_offline(True)
-    await person.box.fill("say:4")
-    await person.box.press("Enter")
-    await expect(person.trouble).to_contain_text(table()["send"]["network"]["happened"])
-    await expect(person.box).to_have_value("say:4")
-    await person.context.set_offline(False)
-    for _ in range(2):
+    for text in ("say:4", "not this one", "say:5"):
+        await person.box.fill(text)
         await person.box.press("Enter")
+        await expect(unsent.last).to_contain_text(text)
+    await expect(person.box).to_have_value("")
+    await expect(unsent).to_have_count(3)
+    await expect(unsent.first).to_contain_text(table()["unsent"]["network"])
+    await person.shot("unsent")
+    await unsent.nth(1).get_by_role("button", name=table()["unsent"]["back"]).click()
+    await expect(person.box).to_have_value("not this one")
+    await person.box.fill("")
+    await person.context.set_offline(False)
+    await expect(unsent).to_have_count(0)
+    await expect(page.locator("#transcript > .question [data-part=question]")).to_have_text(
+        ["say:2", "say:4", "say:5"]
+    )
     await person.answer.until_status("completed")
-    assert await person.page.locator("#transcript > .question").count() == 1
+    await page.reload()
+    await expect(page.locator("#transcript > .question")).to_have_count(3)
+
+
+async def test_what_waits_for_the_network_survives_the_page_and_begins_its_chat(
+    person: Person,
+) -> None:
+    page = person.page
+    await page.goto("/")
+    await person.until_alive()
+    await page.route("**/api/chats", lambda route: route.abort())
+    await person.box.fill("say:6")
+    await person.box.press("Enter")
+    await expect(page.locator("#unsent li")).to_contain_text("say:6")
+    await page.goto("/account/")
+    await page.unroute("**/api/chats")
+    await page.goto("/")
+    await person.answer.until_status("completed")
+    assert await person.answer.text() == "word1 word2 word3 word4 word5 word6"
+    await expect(page.locator("#unsent li")).to_have_count(0)
 
 
 async def test_a_session_that_was_ended_stops_reading_and_keeps_what_was_read(
@@ -140,6 +173,18 @@ async def test_a_session_that_was_ended_stops_reading_and_keeps_what_was_read(
     await person.box.press("Enter")
     await expect(person.trouble).to_contain_text(table()["send"]["401"]["happened"])
     await expect(person.box).to_have_value("and now?")
+
+    async with person.context.expect_page() as opened:
+        await person.page.get_by_role("link", name=table()["send"]["sign_in"]).click()
+    entrance = await opened.value
+    await entrance.get_by_label("Username").fill(person.name)
+    await entrance.get_by_label("Password").fill(PASSWORD)
+    await entrance.get_by_role("button", name="Sign in").click()
+    await expect(entrance.get_by_role("textbox", name="Message")).to_be_visible()
+    await person.box.press("Enter")
+    await expect(person.trouble).to_be_hidden()
+    questions = person.page.locator("#transcript > .question [data-part=question]")
+    await expect(questions.last).to_have_text("and now?")
 
 
 async def test_a_web_process_that_is_killed_is_a_pause(person: Person) -> None:

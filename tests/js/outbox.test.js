@@ -24,7 +24,8 @@ function open(...replies) {
 
 test('a message that was taken gives the id of its answer', async () => {
   const { outbox, sent } = open(TAKEN);
-  assert.deepEqual(await outbox.send('c1', MESSAGE), { id: '0-r', question: 1, answer: 2, trouble: '' });
+  const taken = await outbox.send('c1', MESSAGE);
+  assert.deepEqual(taken, { id: '0-r', question: 1, answer: 2, status: 202, trouble: '', key: sent[0].key });
   assert.equal(sent[0].url, '/api/chats/c1/messages');
   assert.deepEqual(sent[0].json, MESSAGE);
 });
@@ -60,8 +61,19 @@ test('a refusal is a sentence with the server’s own words in it', async () => 
 
 test('a chat is made for the first message, with the model that was chosen', async () => {
   const { outbox, sent } = open({ status: 201, body: { id: 'c9' }, detail: '' }, LOST);
-  assert.deepEqual(await outbox.startChat({ model: 'fast' }), { id: 'c9', trouble: '' });
+  assert.deepEqual(await outbox.startChat({ model: 'fast' }), { id: 'c9', status: 201, trouble: '' });
   assert.deepEqual(sent[0], { url: '/api/chats', json: { model: 'fast' } });
   const { trouble } = await outbox.startChat({});
   assert.equal(trouble, words.sendFailed('network'));
+});
+
+test('what is put back into the box keeps its key, and what is left to others does not', async () => {
+  const { outbox, keys } = open(LOST, LOST, LOST);
+  const { key } = await outbox.send('c1', MESSAGE);
+  outbox.forget();
+  await outbox.send('c1', MESSAGE);
+  outbox.takeBack('c1', MESSAGE, key);
+  await outbox.send('c1', MESSAGE);
+  assert.equal(keys()[2], key);
+  assert.notEqual(keys()[1], key);
 });

@@ -1,0 +1,162 @@
+"""The box: drafts that stay, long texts beside it, and how much may still be written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.async_api import expect
+
+from chatapp.templatetags.words import table
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+    from tests.browser.conftest import NewPerson, Person
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+PASTE = """([text, files]) => {
+  const data = new DataTransfer();
+  if (text) data.setData('text/plain', text);
+  for (const [name, type, bytes] of files) {
+    data.items.add(new File([new Uint8Array(bytes)], name, {type}));
+  }
+  const event = new ClipboardEvent('paste', {clipboardData: data, bubbles: true, cancelable: true});
+  const box = document.getElementById('text');
+  if (box.dispatchEvent(event)) box.value += text;
+}"""
+LOG = "\n".join(
+    f"2026-11-30 line {n} of a log, with <b>marks</b> and ~~~~ in it" for n in range(4_000)
+)
+
+
+async def paste(
+    page: Page, text: str, files: list[tuple[str, str, list[int]]] | None = None
+) -> None:
+    await page.evaluate(PASTE, [text, files or []])
+
+
+async def test_a_draft_stays_for_its_chat_through_reloads_and_is_shared_by_tabs(
+    person: Person,
+) -> None:
+    page = person.page
+    await page.goto("/")
+    await (await person.ask("say:2")).until_status("completed")
+    chat = page.url
+    await person.box.fill("half a sen")
+    other = await person.context.new_page()
+    await other.goto(chat)
+    twin = other.get_by_role("textbox", name="Message")
+    await expect(twin).to_have_value("half a sen")
+    await twin.fill("half a sentence")
+    await other.close()
+    await page.goto("/")
+    await person.until_alive()
+    await expect(person.box).to_have_value("")
+    await person.box.fill("for another one")
+    await page.goto(chat)
+    await person.until_alive()
+    await expect(person.box).to_have_value("half a sentence")
+    await person.box.press("Enter")
+    await expect(page.locator("#transcript > .question")).to_have_count(2)
+    await page.reload()
+    await person.until_alive()
+    await expect(person.box).to_have_value("")
+    await page.goto("/")
+    await expect(person.box).to_have_value("for another one")
+
+
+async def test_a_long_paste_stands_beside_the_box_and_folded_in_the_conversation(
+    person: Person,
+) -> None:
+    page = person.page
+    await page.goto("/")
+    await person.until_alive()
+    await paste(page, "short")
+    await expect(page.locator("[data-part=attached] li")).to_have_count(0)
+    await person.box.fill("What is this?")
+    assert len(LOG) > 200_000
+    await paste(page, LOG)
+    beside = page.locator("[data-part=attached] li")
+    await expect(beside).to_contain_text(f"{len(LOG):,} characters, 4,000 lines")
+    await expect(person.box).to_have_value("What is this?")
+    await person.shot("attached")
+    await page.reload()
+    await person.until_alive()
+    await expect(beside).to_have_count(1)
+    await beside.locator("summary").click()
+    await beside.locator("textarea").fill(LOG[:9_000])
+    await expect(beside).to_contain_text("9,000 characters")
+    await person.shot("attached-open")
+    await paste(page, LOG[:8_001])
+    await beside.nth(1).get_by_role("button", name="Remove").click()
+    await person.box.press("Enter")
+    folded = page.locator("#transcript > .question .attached")
+    await expect(folded).to_have_count(1)
+    for _ in ("as it was sent", "as the server shows it"):
+        await expect(folded).to_contain_text("Pasted text 1")
+        await expect(folded).to_contain_text("9,000 characters")
+        await expect(folded.locator("pre")).to_be_hidden()
+        await expect(person.answer.words).to_contain_text("What is this?")
+        await page.reload()
+    await folded.locator("summary").click()
+    assert await folded.locator("pre").text_content() == LOG[:9_000]
+    await expect(person.answer.words).to_contain_text("Attached: Pasted text 1")
+    await person.shot("attached-said")
+
+
+async def test_a_file_of_text_is_attached_and_one_that_is_none_is_not(person: Person) -> None:
+    page = person.page
+    await page.goto("/")
+    await person.until_alive()
+    pick = page.locator("[data-part=pick]")
+    await pick.set_input_files(
+        {"name": "notes.md", "mimeType": "text/markdown", "buffer": "# Nötes".encode()}
+    )
+    await expect(page.locator("[data-part=attached] li")).to_contain_text("notes.md")
+    await pick.set_input_files(
+        {"name": "a.zip", "mimeType": "application/zip", "buffer": b"PK\x03\x04\xff\x00"}
+    )
+    await expect(person.trouble).to_have_text(table()["attached"]["not_text"].format(name="a.zip"))
+    item = page.locator("[data-part=attached] li")
+    await item.locator("summary").click()
+    await item.get_by_role("button", name=table()["attached"]["into"]).click()
+    await expect(person.box).to_have_value("# Nötes")
+    await expect(item).to_have_count(0)
+
+
+async def test_near_the_limit_it_is_said_how_much_is_left(person: Person) -> None:
+    page = person.page
+    await page.goto("/")
+    await person.until_alive()
+    left = page.locator("[data-part=count]")
+    await person.box.fill("x" * 500_000)
+    await expect(left).to_be_hidden()
+    await person.box.fill("x" * 1_000_000)
+    await expect(left).to_have_text(table()["count"]["left"].format(kb=48))
+    await person.box.fill("é" * 600_000)
+    await expect(left).to_have_text(table()["count"]["over"].format(kb=148))
+
+
+async def test_the_box_grows_to_two_fifths_of_the_page_and_no_further(person: Person) -> None:
+    page = person.page
+    await page.goto("/")
+    await person.until_alive()
+    await person.box.fill("line\n" * 200)
+    share = await person.box.evaluate("box => box.getBoundingClientRect().height / innerHeight")
+    assert 0.38 < share <= 0.401
+
+
+async def test_nobody_sees_what_somebody_else_was_writing_at_the_same_browser(
+    new_person: NewPerson,
+) -> None:
+    ann, bob = await new_person(), await new_person()
+    await ann.page.goto("/")
+    await ann.until_alive()
+    await ann.box.fill("a secret")
+    cookies = [c for c in await bob.context.cookies() if c.get("name") == "sessionid"]
+    await ann.context.add_cookies(cookies)  # type: ignore[arg-type]
+    await ann.page.reload()
+    await ann.until_alive()
+    await expect(ann.box).to_have_value("")
