@@ -114,6 +114,7 @@ async def _page(request: HttpRequest, *, fresh_key: str = "", trouble: str = "")
         "sessions": sessions,
         "others": sum(session.session_key != current for session in sessions),
         "current": current,
+        "codes_left": await services.codes_left(user),
         "keys": await services.usable_keys(user),
         "fresh_key": fresh_key,
         "trouble": trouble,

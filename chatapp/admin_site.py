@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from allauth.account.decorators import secure_admin_login
+from allauth.mfa.models import Authenticator
 from allauth.usersessions.models import UserSession
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
@@ -19,15 +20,17 @@ if TYPE_CHECKING:
     from django.urls import URLPattern, URLResolver
 
 TITLE: Final = "Language models"
+HIDDEN: Final = {UserSession, Authenticator}
 
 
 class Site(admin.AdminSite):
     site_header = site_title = "Unbroken"
 
     def register(self, model_or_iterable: Any, admin_class: Any = None, **options: Any) -> None:
-        """All but allauth's page of sessions: deleting a row there would sign nobody out."""
-        # The decorator that registers it hands over a tuple.
-        if UserSession not in (model_or_iterable, *_iterated(model_or_iterable)):
+        """All but two of allauth's pages: deleting a session there would sign nobody out, and the
+        one of authenticators shows their secrets."""
+        # The decorator that registers them hands over a tuple.
+        if HIDDEN.isdisjoint((model_or_iterable, *_iterated(model_or_iterable))):
             super().register(model_or_iterable, admin_class, **options)
 
     def get_urls(self) -> list[URLResolver | URLPattern]:

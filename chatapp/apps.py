@@ -13,8 +13,10 @@ class ChatappConfig(AppConfig):
 
     def ready(self) -> None:
         from chatapp import checks
+        from chatapp.auth.second_step import keep_trail
 
         checks.register_all()
+        keep_trail()
 
 
 class SiteAdminConfig(AdminConfig):

@@ -86,6 +86,11 @@ def key_changed(username: str, *, action: str, name: str) -> None:
     _write(AuditEvent(action=action, actor=username, username=username, detail={"key": name}))
 
 
+def second_step_changed(username: str, *, actor: str, action: str) -> None:
+    """Codes that are asked for when a person signs in were turned on or off, or made anew."""
+    _write(AuditEvent(action=action, actor=actor, username=username, detail={}))
+
+
 def sessions_ended(username: str, *, count: int) -> None:
     """A person signed out other browsers."""
     detail = {"sessions": count}

@@ -245,6 +245,7 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.usersessions",
+    "allauth.mfa",
     "csp",
 ]
 # All of them run on the event loop: Django moves its own to a thread twice per request, which cost
@@ -333,6 +334,11 @@ ACCOUNT_RATE_LIMITS = {
     "manage_email": "10/m/user",
     "confirm_email": "1/3m/key",
 }
+MFA_ADAPTER = "chatapp.auth.second_step.SecondStepAdapter"
+MFA_TOTP_ISSUER = "Unbroken"
+MFA_TOTP_TOLERANCE = 1  # of 30 s, for a phone whose clock is a little off
+# Addresses are optional here, and prove nothing about a person.
+MFA_ALLOW_UNVERIFIED_EMAIL = True
 CACHES = {"default": {"BACKEND": "chatapp.auth.attempts.Attempts", "LOCATION": REDIS_URL}}
 
 # -- transport and browser -------------------------------------------------------------------------

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from allauth.account import views as allauth
+from allauth.mfa.base import views as steps
+from allauth.mfa.recovery_codes import views as recovery
+from allauth.mfa.totp import views as codes
 from django.contrib import admin
 from django.urls import path, re_path
+from django.views.decorators.cache import never_cache
 
 from chatapp import account, branch_views, chat_views, ops, views
 from chatapp.api import api
@@ -47,6 +51,23 @@ urlpatterns = [
     path("account/inactive/", allauth.account_inactive, name="account_inactive"),
     path("account/signup/", allauth.signup, name="account_signup"),
     path("account/password/", allauth.password_change, name="account_change_password"),
+    path("account/", account.account, name="mfa_index"),  # where allauth leads back to
+    path("account/again/", allauth.reauthenticate, name="account_reauthenticate"),
+    path("account/code/", steps.authenticate, name="mfa_authenticate"),
+    path("account/code/again/", steps.reauthenticate, name="mfa_reauthenticate"),
+    path("account/codes/", never_cache(codes.activate_totp), name="mfa_activate_totp"),
+    path("account/codes/off/", codes.deactivate_totp, name="mfa_deactivate_totp"),
+    path("account/recovery/", recovery.view_recovery_codes, name="mfa_view_recovery_codes"),
+    path(
+        "account/recovery/new/",
+        recovery.generate_recovery_codes,
+        name="mfa_generate_recovery_codes",
+    ),
+    path(
+        "account/recovery/codes.txt",
+        recovery.download_recovery_codes,
+        name="mfa_download_recovery_codes",
+    ),
     path("account/email/", allauth.email, name="account_email"),
     path(
         "account/email/sent/",

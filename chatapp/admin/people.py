@@ -13,6 +13,7 @@ from django.contrib.auth.admin import UserAdmin
 from django.core.exceptions import ValidationError
 
 from chatapp import audit, catalog
+from chatapp.auth.second_step import forget_second_step
 from chatapp.models import Plan, User
 
 if TYPE_CHECKING:
@@ -76,6 +77,15 @@ class PersonAdmin(UserAdmin[User]):
     list_filter = ("plan", "is_staff", "is_superuser", "is_active")
     list_select_related = ("plan",)
     fieldsets = (*STOCK_FIELDSETS, ("Plan", {"fields": ("plan",)}))
+
+    actions = ("ask_for_no_codes",)
+
+    @admin.action(description="Ask for no codes when they sign in", permissions=["change"])
+    def ask_for_no_codes(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
+        """For people who have lost their phone and their recovery codes."""
+        actor = _actor(request)
+        names = [user.username for user in queryset if forget_second_step(user, actor=actor)]
+        self.message_user(request, f"No codes any more for: {', '.join(names) or 'nobody'}.")
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
         before = User.objects.get(pk=obj.pk).plan if change else None

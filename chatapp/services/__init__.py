@@ -28,6 +28,7 @@ from chatapp.services.chats import (
 )
 from chatapp.services.context import Outlook, outlook
 from chatapp.services.credentials import (
+    codes_left,
     end_sessions,
     make_api_key,
     revoke_api_key,
@@ -100,6 +101,7 @@ __all__ = [
     "cancel",
     "changed_chats",
     "choose",
+    "codes_left",
     "continue_answer",
     "create_response",
     "cursor",

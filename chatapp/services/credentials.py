@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from chatapp import audit
 from chatapp.auth import make_key
+from chatapp.auth.second_step import has_second_step, recovery_codes_left
 from chatapp.finalize import database_errors, plain
 from chatapp.languages import LANGUAGES
 from chatapp.middleware.threads import on_database_thread
@@ -56,6 +57,13 @@ def revoke_api_key(user: User, key_id: int) -> bool:
         key.save(update_fields=["revoked_at"])
         audit.key_changed(user.username, action="key revoked", name=key.name)
         return True
+
+
+@on_database_thread
+def codes_left(user: User) -> int | None:
+    """Recovery codes of somebody who is asked for codes when they sign in; None: nobody asks."""
+    with database_errors():
+        return recovery_codes_left(user) if has_second_step(user) else None
 
 
 @on_database_thread

@@ -127,6 +127,15 @@ TABLE: Final[dict[str, Rule]] = {
     "account/keys/<int:key_id>/revoke": Rule(own_page, {"POST": 302}),
     "account/sessions/end": Rule(page, {"POST": 302}),
     "account/sessions/<int:session_id>/end": Rule(own_page, {"POST": 302}),
+    "account/again/": Rule(page, FORM),
+    # Between password and page, where nobody of this table is; and changes that want proof first.
+    "account/code/": Rule(public, {"*": 302}),
+    "account/code/again/": Rule(page, {"*": 302}),
+    "account/codes/": Rule(public, {"*": 302}),
+    "account/codes/off/": Rule(page, {"*": 404}),  # nobody here is asked for codes
+    "account/recovery/": Rule(page, {"GET": 404, "HEAD": 404, "OPTIONS": 200}),
+    "account/recovery/new/": Rule(public, {"*": 302}),
+    "account/recovery/codes.txt": Rule(page, {"*": 404}),
     "account/inactive/": Rule(public, LOOK | {"OPTIONS": 200}),
     "account/signup/": Rule(entrance, {"*": 200}),
     "account/email/": Rule(page, LOOK | {"OPTIONS": 200, "POST": 302, "PUT": 302}),
