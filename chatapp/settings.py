@@ -194,7 +194,7 @@ BODY_TIMEOUT_S = _env(
     _reader.float,
     "BODY_TIMEOUT_S",
     60.0,
-    "time a client has for sending the body of a request",
+    "time a client has for sending the body of a request (under Daphne the proxy's limit alone)",
     shown="60",
 )
 
