@@ -75,7 +75,9 @@ async def reserve(
     Raises StoreRefused, StoreUnavailable, or Django's DatabaseError where counters had to
     be made anew.
     """
-    terms, store, now = terms_of(user), runtime.store(), runtime.now()
+    terms, store = terms_of(user), runtime.store()
+    await store.know_time()
+    now = runtime.now()
     if not terms.max_generations and not terms.max_output_tokens_per_day:
         await store.room()
         return Grant(Reserved.GRANTED)

@@ -13,7 +13,7 @@ import re
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs
 
 from django.conf import settings
@@ -25,6 +25,7 @@ from chatapp import runtime
 from chatapp.auth import PRINCIPAL, LiveCredentials, Principal, identify
 from chatapp.finalize import database_errors
 from chatapp.middleware.admission import TooMany, visit_of
+from chatapp.middleware.answer import Answer
 from chatapp.middleware.problems import PROBLEM_TYPE, problem_body
 from chatapp.middleware.turnstile import Turnstile
 from chatapp.models import Response
@@ -40,7 +41,7 @@ from relay import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from chatapp.middleware.asgi_types import App, Message, Receive, Scope, Send
+    from chatapp.middleware.asgi_types import App, Receive, Scope, Send
     from chatapp.middleware.threads import DatabaseThreads
     from relay import View
 
@@ -154,11 +155,16 @@ class Streams:
                 await self._pump(view, wish, receive, send)
 
     async def open(self, wish: Wish, principal: Principal) -> View | Response:
-        """A view of the log; the final record if there is no log any more. Raises Problem."""
+        """A view of the log; the final record if that is all that is left. Raises Problem."""
         viewer = f"{principal.login}/{wish.viewer}"
         try:
             try:
-                return await self._follow(wish, viewer, wait=False)
+                view = await self._follow(wish, viewer, wait=False)
+                if view.cursor_is_lost and (final := await self._final(wish.response_id)):
+                    # The store has lost the end that this viewer may have seen.
+                    await view.aclose()
+                    return final
+                return view
             except LogGone:
                 row = await self._threads.run(_row, wish.response_id)
                 if row.is_final:
@@ -220,7 +226,11 @@ class Streams:
             row = await self._threads.run(_row, wish.response_id)
             if not row.is_final:
                 return view.waits and not gone.done()
-            await send_body(snapshot_frame(recorded(row)), send, more=True)
+            snapshot = recorded(row)
+            # Who waited at the very end for a log that is lost has seen all of it.
+            at_end = view.seq == snapshot.seq > 0 and view.epoch in (0, snapshot.epoch)
+            if not at_end:
+                await send_body(snapshot_frame(snapshot), send, more=True)
         return False
 
     async def _send_record(
@@ -230,38 +240,6 @@ class Streams:
         frames = record_frames(row, wish)
         await send_start(200 if frames else 204, HEADERS + headers if frames else [], send)
         await send_body(RETRY + frames if frames else b"", send)
-
-
-class Answer:
-    """Django's whole answer to a POST, kept until it is known what to do with it."""
-
-    def __init__(self) -> None:
-        self._start: Any = None
-        self._body: list[bytes] = []
-
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self._start = message
-        elif message["type"] == "http.response.body":
-            self._body.append(message["body"])
-
-    @property
-    def status(self) -> int:
-        """0 when there is none: the client went before its body had come."""
-        return int(self._start["status"]) if self._start else 0
-
-    @property
-    def body(self) -> bytes:
-        return b"".join(self._body)
-
-    @property
-    def location(self) -> list[tuple[bytes, bytes]]:
-        return [(k, v) for k, v in self._start["headers"] if k.lower() == b"location"]
-
-    async def relay(self, send: Send) -> None:
-        if self._start:
-            await send(self._start)
-            await send_body(self.body, send)
 
 
 def header(scope: Scope, name: bytes) -> str:

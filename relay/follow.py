@@ -67,6 +67,11 @@ class View:
         return f"<View {self._watch.response_id} at ({self.epoch}, {self.seq}), {mode}>"
 
     @property
+    def cursor_is_lost(self) -> bool:
+        """What it names is not in the log: a record that is final knows better (PROTOCOL 8.1)."""
+        return self._wants_snapshot and self.seq > 0
+
+    @property
     def waits(self) -> bool:
         """There was no log yet, and there still is none: whoever asks for more waits on."""
         return self._waits_since_s is not None

@@ -259,6 +259,7 @@ class Supervisor:
 
     async def _serve(self, run: Run) -> None:
         job = run.job
+        await self._store.know_time()  # a process that has just begun has only its own
         claim = await self._store.claim(job, self.worker, at=rfc3339(self._store.now_s()))
         match claim.outcome:
             case Claimed.BUSY:

@@ -78,6 +78,7 @@ async def send(response: Response, reason: str) -> None:
 
 
 async def _flag(response_id: str, reason: str) -> Cancelled:
+    await runtime.store().know_time()
     return await runtime.store().cancel(response_id, reason, ended=ends.cancelled(reason))
 
 

@@ -81,6 +81,9 @@ class MemoryStore:
         async with self._call("ping"):
             pass
 
+    async def know_time(self) -> None:
+        """Its clock is this process's own."""
+
     def now_s(self) -> float:
         return self._clock()
 

@@ -222,6 +222,9 @@ class Store(Protocol):
     async def ping(self) -> None:
         """Answer within a second or raise StoreUnavailable."""
 
+    async def know_time(self) -> None:
+        """Return once `now_s` is the store's time; at once if it is. Raises StoreUnavailable."""
+
     def now_s(self) -> float:
         """Unix seconds by the store's clock, as this process knows it (PROTOCOL 9.4)."""
 

@@ -84,6 +84,10 @@ class RedisStore:
             raise StoreUnavailable("the store does not answer") from error
         self._clock.heard(int(seconds) + int(micros) / 1e6, asked_s=asked_s)
 
+    async def know_time(self) -> None:
+        if not self._clock.known:
+            await self.ping()
+
     def now_s(self) -> float:
         return self._clock.now_s()
 

@@ -232,6 +232,52 @@ async def test_the_record_of_a_final_answer_needs_no_store(
     store.faults.unreachable = False
 
 
+async def test_who_has_seen_the_end_is_not_shown_a_log_that_lost_it(
+    api: Api, site: Site, store: MemoryStore, bearer: str
+) -> None:
+    """PROTOCOL 8.1, after a fail-over: seed 17 of `make chaos`, r23."""
+    rid = await api.ask()
+    scribe = await scribe_of(store, rid)
+    await scribe.say("kept")
+    before = store.replica()
+    await scribe.say(" too")
+    await scribe.end()
+    await Records().finalize(await conclude(store, rid))
+    store.promote(before)
+    url = f"/api/responses/{rid}/events"
+    end = str(scribe.seq)
+    assert (
+        await site.whole("GET", url, authorization=bearer, last_event_id=end)
+    ).status_code == 204
+    lost = str(scribe.seq - 1)
+    reply = await site.whole("GET", url, authorization=bearer, last_event_id=lost)
+    assert [event.type for event in reply.events] == ["snapshot", "ended"]
+    assert reply.events[0].data["text"] == "kept too"
+
+
+async def test_who_has_seen_the_end_and_waits_for_its_log_is_shown_it_once(
+    api: Api, site: Site, store: MemoryStore, bearer: str
+) -> None:
+    """Seed 17 of `make chaos`, r500: the log is lost with its end before the record is final."""
+    rid = await api.ask()
+    scribe = await scribe_of(store, rid)
+    await scribe.say("kept")
+    await scribe.end()
+    outcome = await conclude(store, rid)
+    hub = runtime.hub()
+    hub.config = dataclasses.replace(hub.config, lease_s=0.1, check_s=0.05)
+    # No sweep makes the log of one that has begun anew.
+    await Response.objects.filter(pk=rid).aupdate(status="in_progress")
+    store.lose_everything()
+    url = f"/api/responses/{rid}/events?after={scribe.seq}"
+    async with site.request("GET", url, authorization=bearer) as stream:
+        assert (await stream.chunk()).startswith(b"retry: 2000\n")
+        await Records().finalize(outcome)
+        await stream.rest()
+        assert stream.events == []
+    assert (await site.whole("GET", url, authorization=bearer)).status_code == 204
+
+
 async def test_blanks_around_a_cursor_are_no_part_of_it(
     api: Api, site: Site, store: MemoryStore, bearer: str
 ) -> None:

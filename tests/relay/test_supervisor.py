@@ -7,6 +7,7 @@ import time
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -71,6 +72,21 @@ async def test_an_answer_that_only_reasoned_has_no_first_text(stage: Stage) -> N
 async def _reasoned(stage: Stage, rid: str) -> bool:
     folded = await fold_log(stage.store, rid)
     return folded is not None and folded[0].reasoning == "hm"
+
+
+async def test_a_worker_that_has_just_begun_asks_what_time_it_is(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PROTOCOL 9.4; seed 17 of `make chaos`, r1097: a wrong clock ended it as `wall_clock`."""
+    wrong = SimpleNamespace(time=lambda: time.time() + 3600, monotonic=time.monotonic)
+    monkeypatch.setattr("relay.store.clock.time", wrong)
+    rid, call = await stage.asked()
+    call.say("in time")
+    call.end()
+    snapshot = (await stage.outcome(rid)).snapshot
+    assert (snapshot.status, snapshot.text) == ("completed", "in time")
+    begun = datetime.fromisoformat(snapshot.timings.started_at or "")
+    assert abs(begun.timestamp() - time.time()) < 60
 
 
 @pytest.mark.parametrize(

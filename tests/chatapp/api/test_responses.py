@@ -12,7 +12,7 @@ from django.test import AsyncClient
 
 from chatapp.auth import make_key
 from chatapp.models import AuditEvent, Response, User
-from relay import GenerationRequest, MemoryStore
+from relay import GenerationRequest, MemoryStore, StoreUnavailable
 from tests.chatapp.conftest import Api, Clock, is_problem, scribe_of
 
 
@@ -199,6 +199,19 @@ async def test_a_beacon_may_prove_itself_in_its_form(
     form = {"csrfmiddlewaretoken": "t" * 32, "viewer": "abc"}
     assert (await browser.post(url, form)).status_code == 204
     assert (await browser.post(url, {"viewer": "abc"})).status_code == 403
+
+
+async def test_a_process_that_does_not_know_the_stores_time_accepts_nothing(
+    api: Api, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PROTOCOL 9.4: what it noted as the time of a question would be its own."""
+
+    async def away() -> None:
+        raise StoreUnavailable("the store does not answer")
+
+    monkeypatch.setattr(store, "know_time", away)
+    is_problem(await api.post("/api/responses", {"model": "fast", "input": "hi"}), 503)
+    assert await Response.objects.acount() == 0
 
 
 async def test_redis_away_is_503_and_nothing_is_written(api: Api, store: MemoryStore) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from relay.states import TERMINAL
 from relay.store import keys
-from tests.process.chaos.expected import Ended, near, text_faults, wrong_end
+from tests.process.chaos.expected import CLOCKS_S, Ended, near, text_faults, wrong_end
 from tests.process.chaos.ground import TOTAL_S, Ground
 from tests.process.chaos.recovery import Recovery, recoveries
 from tests.process.chaos.schedule import Kind
@@ -113,6 +114,8 @@ def _end(
 ) -> None:
     if sentence := wrong_end(asked, end, ledger.happened, TOTAL_S):
         verdict.say("wrong end", f"{asked.tag}: {sentence}")
+    if (ahead_s := end.ended_s - time.time()) > CLOCKS_S:
+        verdict.say("wrong end", f"{asked.tag}: it ended {ahead_s:.0f} s from now")
     sent = {n: request["deltas"] for n, request in enumerate(requests, 1)}
     verdict.faults += text_faults(asked, end, sent)
     for told in asked.stop_told:

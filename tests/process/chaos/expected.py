@@ -57,8 +57,9 @@ def wrong_end(asked: Asked, end: Ended, happened: list[Happened], total_s: float
         return f"it was created {off_s:.1f} s after it was asked for the first time"
     if end.ended_s < end.created_s - CLOCKS_S:
         return f"it ended {end.created_s - end.ended_s:.1f} s before it was created"
-    kinds = near(happened, end.created_s, end.ended_s)
-    left_alone = near(happened, end.created_s, end.ended_s, CIRCUIT_S) & {Kind.PROVIDER_PAUSE}
+    last_s = end.ended_s + CLOCKS_S  # a fault may have begun before an end that says otherwise
+    kinds = near(happened, end.created_s, last_s)
+    left_alone = near(happened, end.created_s, last_s, CIRCUIT_S) & {Kind.PROVIDER_PAUSE}
     if end.reason == "overloaded" and (asked.script.failing or left_alone):
         return None
     if not _may_be(asked, end, kinds, total_s):

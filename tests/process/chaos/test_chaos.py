@@ -118,6 +118,15 @@ def test_an_end_needs_a_cause() -> None:
     assert wrong_end(ASKED, replace(END, status="cancelled", reason="user"), [killed], 60)
 
 
+def test_a_cause_may_seem_to_come_a_moment_after_its_end() -> None:
+    """Seed 17, r45: the store's clock was heard over a slow network."""
+    full = Happened(Step(5, Kind.REDIS_FULL, 0, 1.0), END.ended_s + 0.2, END.ended_s + 1.2)
+    cut_off = replace(END, status="incomplete", reason="log_limit")
+    assert wrong_end(ASKED, cut_off, [full], 60) is None
+    later = replace(full, start_s=END.ended_s + 5, end_s=END.ended_s + 6)
+    assert wrong_end(ASKED, cut_off, [later], 60) is not None
+
+
 def test_a_rescue_is_timed_by_claims_and_late_only_without_a_second_fault() -> None:
     killed = Happened(Step(5, Kind.WORKER_KILL, 0, 1.0), 104.0, 105.0, {"rid": 104.0})
     (taken_over,) = recoveries("r1", "rid", [90.0, 108.0], 130.0, [killed])

@@ -41,6 +41,9 @@ async def test_what_time_it_is_the_server_says_and_not_this_machine(
     true_s = time.time()
     monkeypatch.setattr("time.time", lambda: true_s + 3600)
     assert ground.store.now_s() == true_s + 3600, "nobody has told it better"
+    for _ in range(2):
+        await ground.second.know_time()
+    assert ground.second.now_s() == pytest.approx(true_s, abs=30)
     await ground.store.ping()
     assert ground.store.now_s() == pytest.approx(true_s, abs=30)
     clock = ground.store._clock  # type: ignore[attr-defined]
