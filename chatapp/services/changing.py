@@ -43,6 +43,8 @@ class Change:
     response: str | None
     """The answer that `last` is, and how it stands."""
     status: str | None
+    written: int
+    """When somebody last wrote in it, in milliseconds: the order of the list."""
     at: int
     """When it changed, in milliseconds of the store's clock: a cursor."""
 
@@ -52,7 +54,8 @@ class Change:
 
 _COLUMNS: Final = (
     *("user_id", "id", "title", "titled_by", "pinned_at", "deleted_at", "running"),
-    *("current_id", "current__response_id", "current__response__status", "changed_at"),
+    *("current_id", "current__response_id", "current__response__status", "updated_at"),
+    "changed_at",
 )
 
 
@@ -78,7 +81,8 @@ def cursor(moment: datetime) -> int:
 
 
 def _read(rows: Any) -> Iterator[tuple[int, Change]]:
-    for user, pk, title, by, pinned, deleted, running, last, response, status, changed in rows:
+    for user, pk, title, by, pinned, deleted, running, *more in rows:
+        last, response, status, written, changed = more
         yield (
             user,
             Change(
@@ -91,6 +95,7 @@ def _read(rows: Any) -> Iterator[tuple[int, Change]]:
                 last=last,
                 response=response,
                 status=status,
+                written=cursor(written),
                 at=cursor(changed),
             ),
         )

@@ -33,7 +33,9 @@ const sending = new Sending({
 async function send(message, model) {
   const settings = { double_text: 'queue', ...(model && { model }) };
   const { sent, ...outcome } = await sending.send(null, message, { model, on_disconnect: page.on_disconnect, settings });
-  if (sent) open(sent.chat);
+  if (!sent) return outcome;
+  presence.remember(sent.id); // whichever page of the site comes next
+  open(sent.chat);
   return outcome;
 }
 

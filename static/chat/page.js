@@ -7,6 +7,7 @@ import { installCopying } from './copying.js';
 import { Drafts, storage } from './drafts.js';
 import { Following } from './following.js';
 import { installProse } from './markdown/code.js';
+import { Mirror } from './mirror.js';
 import { markRunning, openPresence } from './presence.js';
 import { showQuestion } from './question.js';
 import { EndFollower } from './scroll.js';
@@ -20,6 +21,11 @@ import { Words } from './words.js';
 const element = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 /** @param {string} id */
 const read = (id) => JSON.parse(element(id).textContent ?? '');
+
+/** Data of pages that were fetched later. @type {Map<string, any>} */
+const fetched = new Map();
+/** @param {string} id of data that this page, or one that was fetched later, came with */
+const known = (id) => fetched.get(id) ?? (document.getElementById(id) ? read(id) : undefined);
 
 const words = new Words(read('words'));
 /** @type {{chat: string, announces: string, on_disconnect: any, double_text: string, stop_url: string, retry_url: string, limits: any}} */
@@ -53,6 +59,8 @@ new ChatSettings(form, {
 
 /** The answer that is being written. @type {Following | null} */
 let following = null;
+/** Messages on their way to the server. */
+let underWay = 0;
 /** Answers that wait for the end of that one, in their order. @type {HTMLElement[]} */
 const waiting = [];
 
@@ -83,7 +91,7 @@ function announce(sentence) {
  */
 function follow(item, snapshot) {
   const id = /** @type {string} */ (item.dataset.answer);
-  const before = document.getElementById(`before-${id}`) ? read(`before-${id}`) : undefined;
+  const before = known(`before-${id}`);
   const painted = () => {
     end.painted();
     announcer.wrote(view);
@@ -102,8 +110,9 @@ function follow(item, snapshot) {
     following = null;
     composer.running(false);
     composer.stopping(false);
-    const next = waiting.shift();
-    if (next) follow(next, null);
+    const next = waiting.splice(0).filter((one) => one.isConnected); // one may have been removed elsewhere
+    waiting.push(...next.slice(1));
+    if (next.length > 0) follow(next[0], null);
   };
   const env = { ...browser, fetch: shared.fetch };
   following = new Following({ id, view, words, viewer: presence.viewer, announce, onEnd, env });
@@ -113,8 +122,11 @@ function follow(item, snapshot) {
 
 /** @type {import('./composer.js').Send} */
 async function send(message, model) {
+  underWay += 1;
   const { sent, ...outcome } = await sending.send(page.chat, message, { model, on_disconnect: page.on_disconnect });
+  underWay -= 1;
   if (sent) show(message, sent);
+  else void mirror.look();
   return outcome;
 }
 
@@ -124,6 +136,7 @@ async function send(message, model) {
  * @param {import('./outbox.js').Sent} sent
  */
 function show({ text, images }, { id, question, answer }) {
+  if (document.getElementById(`message-${answer}`)) return; // told by the server before its reply was here
   const turn = /** @type {HTMLTemplateElement} */ (element('turn')).content.cloneNode(true);
   const fresh = /** @type {DocumentFragment} */ (turn);
   const item = /** @type {HTMLElement} */ (fresh.querySelector('[data-answer]'));
@@ -138,6 +151,13 @@ function show({ text, images }, { id, question, answer }) {
   end.pin();
   if (following) wait(item);
   else follow(item, null);
+  void mirror.look();
+}
+
+/** @param {HTMLElement} item as the server rendered it: now, or when it can be its turn */
+function run(item) {
+  if (following) wait(item);
+  else follow(item, known(`snapshot-${item.dataset.answer}`) ?? null);
 }
 
 async function stop() {
@@ -148,13 +168,30 @@ async function stop() {
   if (trouble) composer.stopping(false);
 }
 
+/** Another device has gone on: what came from there is shown, and followed, like what is asked here. */
+const mirror = new Mirror({
+  transcript,
+  url: location.pathname,
+  busy: () => underWay > 0,
+  added: (turns, page) => {
+    for (const turn of turns.filter((one) => one.matches('[data-answer][data-running]'))) {
+      for (const name of [`snapshot-${turn.dataset.answer}`, `before-${turn.dataset.answer}`]) {
+        const data = page.getElementById(name)?.textContent;
+        if (data) fetched.set(name, JSON.parse(data));
+      }
+      run(turn);
+    }
+    end.painted();
+  },
+});
+shared.listen(0, ({ kind, data }) => {
+  if (kind === 'chat' && data.id === page.chat && !data.deleted) void mirror.changed(data.last);
+});
+transcript.addEventListener('toggle', () => void mirror.look(), { capture: true });
+
 installProse(transcript, { words: words.table.copy, announce });
 installCopying(transcript, { words, announce });
-for (const item of transcript.querySelectorAll('[data-answer][data-running]')) {
-  const running = /** @type {HTMLElement} */ (item);
-  if (following) wait(running);
-  else follow(running, read(`snapshot-${running.dataset.answer}`));
-}
+for (const item of transcript.querySelectorAll('[data-answer][data-running]')) run(/** @type {HTMLElement} */ (item));
 presence.start();
 sending.start();
 // A version that was chosen is in sight; everything else begins at the end.

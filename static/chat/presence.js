@@ -64,6 +64,8 @@ export class Presence {
   viewer = randomId();
   /** Streams name this page's viewer: this tab holds the line (shared.js), or each tab has its own. */
   lineIsOurs = true;
+  /** Told of each answer that this page begins to follow. @type {(id: string) => void} */
+  onRunning = () => {};
   #remembered;
   /** Followed by this page: their streams count. @type {Set<string>} */
   #followed = new Set();
@@ -85,8 +87,19 @@ export class Presence {
     this.#env = env;
   }
 
+  /** Answers of this browser that have not ended, as far as is known. */
+  running() {
+    return this.#remembered.all();
+  }
+
+  /** @param {string} id of an answer that this browser has asked for */
+  remember(id) {
+    this.#remembered.add(id);
+  }
+
   /** @param {string} id */
   follow(id) {
+    this.onRunning(id);
     this.#followed.add(id);
     this.#present.add(id);
     this.#remembered.add(id);

@@ -162,6 +162,7 @@ export class Shared {
         if (attempt !== this.#attempt) return;
         this.#stepDown();
         this.#campaign(false);
+        this.#wantAll(); // the new leader may have asked while this tab believed to be the one
       });
   }
 

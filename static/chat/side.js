@@ -168,7 +168,7 @@ function rename(item) {
  * @param {string} chat
  * @param {string} title
  */
-function showTitle(chat, title) {
+export function showTitle(chat, title) {
   for (const item of document.querySelectorAll(`[data-chat="${chat}"]`)) {
     /** @type {HTMLElement} */ (part('title', item)).textContent = title;
   }
@@ -183,7 +183,7 @@ function showTitle(chat, title) {
 
 // -- titles that come later, and what will be left out ---------------------------------------------
 /** The chat of this page, or ''. */
-function shown() {
+export function shown() {
   const data = document.getElementById('page')?.textContent;
   return data ? (JSON.parse(data).chat ?? '') : '';
 }

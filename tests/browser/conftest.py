@@ -129,6 +129,25 @@ class Person:
     context: BrowserContext
     page: Page
     complaints: list[str] = field(default_factory=list)
+    devices: list[Person] = field(default_factory=list)
+    """Other browsers of the same person."""
+
+    async def device(self, **options: Any) -> Person:
+        """Another browser, signed in as the same person, with nothing open yet."""
+        assert self.context.browser is not None
+        context = await self.context.browser.new_context(base_url=self.site.urls[0], **options)
+        await context.add_cookies(await self.context.cookies())  # type: ignore[arg-type]
+        other = Person(self.name, self.site, context, await context.new_page(), self.complaints)
+        context.on("page", other.watch)
+        other.watch(other.page)
+        self.devices.append(other)
+        return other
+
+    async def tab(self, url: str = "/") -> Person:
+        """Another tab of this browser."""
+        page = await self.context.new_page()
+        await page.goto(url)
+        return Person(self.name, self.site, self.context, page, self.complaints)
 
     @property
     def answer(self) -> Answer:
@@ -213,8 +232,8 @@ async def new_person(
         return person
 
     yield make
-    for person in people:
-        await person.context.close()
+    for one in [*people, *(device for person in people for device in person.devices)]:
+        await one.context.close()
     complaints = [complaint for person in people for complaint in person.complaints]
     assert complaints == [], "the browser complained"
 

@@ -20,7 +20,8 @@ export class FakeLocks {
         const loser = this.#held;
         this.#held = null;
         this.#grant(wish);
-        loser?.reject(new DOMException('stolen', 'AbortError'));
+        // It may hear of the new leader before it hears that it is none.
+        setImmediate(() => setImmediate(() => loser?.reject(new DOMException('stolen', 'AbortError'))));
         return;
       }
       options.signal?.addEventListener('abort', () => {

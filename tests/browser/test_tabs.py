@@ -1,0 +1,129 @@
+"""Many tabs, one connection; who holds it may go (PROTOCOL 15.5)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.async_api import expect
+
+from tests.browser.conftest import stored
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext, Request
+
+    from tests.browser.conftest import Person
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+TABS = 8
+"""More than the six connections that HTTP/1.1 gives a browser."""
+
+
+def words(count: int) -> str:
+    return " ".join(f"word{n}" for n in range(1, count + 1))
+
+
+class Lines:
+    """The event streams that a browser has open, by address."""
+
+    def __init__(self, context: BrowserContext) -> None:
+        self.open: list[Request] = []
+        self.most = 0
+        context.on("request", self._begun)
+        context.on("requestfinished", self._over)
+        context.on("requestfailed", self._over)
+
+    def _begun(self, request: Request) -> None:
+        if "/events" in request.url:
+            self.open.append(request)
+            self.most = max(self.most, len(self.open))
+
+    def _over(self, request: Request) -> None:
+        if request in self.open:
+            self.open.remove(request)
+
+
+async def test_eight_tabs_over_http_1_each_ask_read_and_stop(person: Person) -> None:
+    lines = Lines(person.context)
+    tabs = [await person.tab() for _ in range(TABS)]
+    for n, tab in enumerate(tabs):
+        await tab.ask(f"say:{4000 + n} every:100")
+    # All of them grow side by side, each on the screen of its own tab.
+    for tab in tabs:
+        await tab.answer.until_words(5)
+    assert len(lines.open) == 1
+    texts = [await tab.answer.text() for tab in tabs]
+    for tab, text in zip(tabs, texts, strict=True):
+        said = text.split()
+        await expect(tab.answer.words).to_contain_text(f"word{len(said) + 2}")
+    for tab in tabs:
+        await tab.stop.click()
+        await tab.answer.until_status("cancelled")
+        text = await tab.answer.text()
+        assert text == words(len(text.split())), "each word once and in order"
+        assert (await stored(tab, await tab.answer.id()))["text"] == text
+    assert lines.most <= 2, "one, and for a moment the one that takes over"
+
+
+async def test_the_tab_that_holds_the_line_closes_and_nobody_notices(person: Person) -> None:
+    await person.page.goto("/")
+    answer = await person.ask("say:150 every:40")
+    await answer.until_words(5)
+    await person.page.evaluate(
+        """() => {
+            window.said = [];
+            const answer = document.querySelector('#transcript > .answer:last-child');
+            const state = answer.querySelector('[data-part=state]');
+            new MutationObserver(() => window.said.push(state.textContent))
+                .observe(state, { childList: true, characterData: true, subtree: true });
+        }"""
+    )
+    for count in (30, 60):
+        leader = await person.tab()  # the tab that was opened last is looked at
+        await leader.until_alive()
+        await answer.until_words(count)
+        await leader.page.close()
+        before = len((await answer.text()).split())
+        await expect(answer.words).to_contain_text(f"word{before + 3}", timeout=3_000)
+    await answer.until_status("completed")
+    assert await answer.text() == words(150)
+    said = set(await person.page.evaluate("window.said"))
+    assert not any("connection" in sentence.lower() for sentence in said), said
+
+
+async def test_the_tab_that_holds_the_line_freezes_and_another_takes_over(person: Person) -> None:
+    await person.page.goto("/")
+    answer = await person.ask("say:150 every:40")
+    await answer.until_words(5)
+    leader = await person.tab(person.page.url)
+    await leader.answer.until_words(15)
+    devtools = await person.context.new_cdp_session(leader.page)
+    await devtools.send("Page.setWebLifecycleState", {"state": "frozen"})
+    before = len((await answer.text()).split())
+    await expect(answer.words).to_contain_text(f"word{before + 20}", timeout=4_000)
+    await devtools.send("Page.setWebLifecycleState", {"state": "active"})
+    for one in (answer, leader.answer):
+        await one.until_status("completed")
+        assert await one.text() == words(150)
+
+
+async def test_a_tab_that_is_left_says_so_for_itself_alone(person: Person) -> None:
+    """Law 8: whichever tab held the line, an answer lives while a page of the site is open."""
+    await person.page.goto("/")
+    answer = await person.ask("say:3300 every:30")
+    rid = await answer.id()
+    other = await person.tab()
+    await other.until_alive()
+    await person.page.close()  # it asked; the other one holds the line and has never shown it
+    await asyncio.sleep(6)  # twice the patience after a leave
+    assert (await stored(other, rid))["status"] == "in_progress"
+    await other.page.goto("about:blank")
+
+    async def over() -> bool | None:
+        body = await stored(other, rid)
+        return (body["status"], body["reason"]) == ("cancelled", "abandoned") or None
+
+    assert await wait_until(over, "the answer to be given up", timeout=30)
