@@ -173,10 +173,10 @@ const mirror = new Mirror({
   transcript,
   url: location.pathname,
   busy: () => underWay > 0,
-  added: (turns, page) => {
+  added: (turns, found) => {
     for (const turn of turns.filter((one) => one.matches('[data-answer][data-running]'))) {
       for (const name of [`snapshot-${turn.dataset.answer}`, `before-${turn.dataset.answer}`]) {
-        const data = page.getElementById(name)?.textContent;
+        const data = found.getElementById(name)?.textContent;
         if (data) fetched.set(name, JSON.parse(data));
       }
       run(turn);
