@@ -319,6 +319,7 @@ globals().update(_EMAIL)
 # An address is asked to prove itself, but nobody is kept out for the want of it.
 ACCOUNT_EMAIL_VERIFICATION = "optional" if SENDS_MAIL else "none"
 ACCOUNT_CHANGE_EMAIL = True
+ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
 ACCOUNT_CONFIRM_EMAIL_ON_GET = False
 ACCOUNT_LOGIN_ON_PASSWORD_RESET = False
 # Whether a name or an address is known here is nobody's business.

@@ -151,6 +151,8 @@ async def test_a_forgotten_password_is_replaced_by_mail(user: User, settings: An
     elsewhere, client = await signed_in(), AsyncClient()
     reply = await client.post("/account/forgotten/", {"email": "ann@example.org"})
     assert reply.headers["Location"] == "/account/forgotten/sent/"
+    assert mail.outbox[-1].subject == "A new password for Unbroken"
+    assert "the account “ann” of Unbroken" in str(mail.outbox[-1].body)
     link = re.search(r"https?://\S+?(/account/forgotten/\S+)", str(mail.outbox[-1].body))
     assert link is not None
     reply = await client.get(link[1])

@@ -97,7 +97,7 @@ async def test_who_guesses_codes_is_locked_out(user: User) -> None:
     _, secret = await set_up()
     client, _ = await first_step()
     pages = [await client.post(CODE, {"code": wrong_of(secret)}) for _ in range(7)]
-    assert "Too many failed login attempts" in pages[-1].content.decode()
+    assert "Too many failed attempts to sign in" in pages[-1].content.decode()
     reply = await client.post(CODE, {"code": code_of(secret)})
     assert reply.status_code == 200, "not even the right one, for a while"
 

@@ -44,14 +44,14 @@ async def test_a_name_that_failed_too_often_is_told_so(user: User, site: Site) -
     # The right password does not help now: else it would be known that it is the right one.
     reply = await post(site, "ann", "correct horse")
     assert reply.status_code == 200
-    assert b"Too many failed login attempts. Try again later." in reply.content
+    assert b"Too many failed attempts to sign in. Wait five minutes" in reply.content
     cache.clear()  # five minutes later
     assert (await post(site, "ann", "correct horse")).status_code == 302
 
 
 async def test_an_address_that_asks_too_often_is_told_so(user: User, site: Site) -> None:
     seen = [await post(site, f"name-{n}", "wrong") for n in range(32)]
-    assert any(b"Too many failed login attempts" in reply.content for reply in seen[:12])
+    assert any(b"Too many failed attempts to sign in" in reply.content for reply in seen[:12])
     assert seen[-1].status_code == 429
     assert b"too many attempts from this address" in seen[-1].content
 
