@@ -39,7 +39,7 @@ def in_sources(root: Path = ROOT) -> Catalog:
     for path in sorted((root / "chatapp").rglob("*.py")):
         _add(catalog, path.relative_to(root), _of_python(path.read_bytes()))
     words = json.loads((root / WORDS).read_text(encoding="utf-8"))
-    _add(catalog, WORDS, _of_words(words))
+    _add(catalog, WORDS, _of_words({**words, "language": ""}))
     return catalog
 
 

@@ -51,7 +51,7 @@ def table_in(language: str) -> dict[str, Any]:
     path = settings.BASE_DIR / "static" / "chat" / "words.json"
     with override(language):
         words: dict[str, Any] = _translated(json.loads(path.read_text(encoding="utf-8")))
-    return words
+    return words | {"language": language}
 
 
 def _translated(words: Any) -> Any:
@@ -102,13 +102,21 @@ def end_of(snapshot: Snapshot) -> End:
 def state_of(snapshot: Snapshot) -> str:
     """What a running answer is doing; the twin of `Words.state`. Empty: something else says it."""
     if snapshot.notice is not None:
-        return snapshot.notice.message
+        return _noticed(snapshot.notice)
     answers = snapshot.text or snapshot.refusal or snapshot.tool_calls
     if snapshot.reasoning and not answers:
         return ""  # what stands over the reasoning says it
     writing = snapshot.status == Status.IN_PROGRESS and answers
     state: str = table()["state"]["writing" if writing else snapshot.status]
     return state
+
+
+def _noticed(notice: Any) -> str:
+    """The twin of `Words.#noticed`: the log is written once, in English, for everybody."""
+    words: str = table()["notices"].get(notice.code, "")
+    if not words or table()["language"] == SOURCE:
+        return str(notice.message)
+    return words.format(model=notice.model, done=notice.done, total=notice.total)
 
 
 def trouble(verb: str, status: int, detail: str = "") -> str:

@@ -37,10 +37,19 @@ export class Words {
    * @param {import('./fold.js').Snapshot} snapshot
    */
   state({ status, text, refusal, reasoning, tool_calls: calls, notice }) {
-    if (notice) return notice.message;
+    if (notice) return this.#noticed(notice);
     const answers = text !== '' || refusal !== '' || calls.length > 0;
     if (reasoning !== '' && !answers) return ''; // what stands over the reasoning says it
     return status === 'in_progress' && answers ? this.table.state.writing : this.table.state[status];
+  }
+
+  /**
+   * The log is written once, in English, for everybody: other languages have words for its codes.
+   * @param {{code?: string, message: string}} notice
+   */
+  #noticed(notice) {
+    const words = this.table.language === 'en' ? '' : this.table.notices[notice.code ?? ''];
+    return words ? fill(words, notice) : notice.message;
   }
 
   /**

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from babel.messages.catalog import Catalog
 from django.template.base import Lexer, TokenType
@@ -16,6 +17,7 @@ from django.utils import translation
 from chatapp.management import catalogue
 from chatapp.models import User
 from chatapp.templatetags import words
+from relay import Snapshot
 
 if TYPE_CHECKING:
     from relay import MemoryStore
@@ -195,6 +197,14 @@ def test_the_words_of_the_pages_scripts_are_in_its_language() -> None:
         assert "Senden" in words.words_json()
     assert words.table() is english
     assert "Senden" not in words.words_json()
+
+
+def test_a_notice_of_the_log_is_said_in_the_language_of_the_page() -> None:
+    notice = {"code": "fallback", "message": "Overloaded. other instead.", "model": "other"}
+    snapshot = msgspec.convert({"status": "in_progress", "notice": notice}, Snapshot)
+    assert words.state_of(snapshot) == notice["message"]
+    with translation.override("de"):
+        assert "other springt ein" in words.state_of(snapshot)
 
 
 async def test_the_api_speaks_english_unless_it_is_asked_for_another(

@@ -32,6 +32,14 @@ test('a running answer says what it is doing', () => {
   assert.equal(words.state(snapshot({ notice: { message: 'Reading the prompt, 384 of 1731' } })), 'Reading the prompt, 384 of 1731');
 });
 
+test('a notice of the log, which is in English, is said in the language of the page', () => {
+  const german = new Words({ ...table, language: 'de', notices: { ...table.notices, fallback: '{model} springt ein.' } });
+  const notice = { code: 'fallback', message: 'Overloaded. other answers instead.', model: 'other' };
+  assert.equal(german.state(snapshot({ notice })), 'other springt ein.');
+  assert.equal(words.state(snapshot({ notice })), notice.message);
+  assert.equal(german.state(snapshot({ notice: { code: 'of_tomorrow', message: 'New.' } })), 'New.');
+});
+
 test('a send that failed says what was kept and what to do', () => {
   for (const status of /** @type {any[]} */ ([400, 401, 403, 404, 409, 413, 422, 429, 503])) {
     assert.ok(words.sendFailed(status).includes(table.send.kept), String(status));
