@@ -32,6 +32,8 @@ export async function run(which, text, perSecond, paced) {
   const place = document.querySelector('.words');
   const view = await (which === 'ours' ? ours(place) : baseline(place));
   const pieces = tokens(text);
+  // The frame that evaluates the modules is over: a page has done that before anybody asks.
+  for (let frames = 0; frames < 2; frames += 1) await new Promise(requestAnimationFrame);
   const long = [];
   const observer = new PerformanceObserver((list) => long.push(...list.getEntries().map(({ duration }) => duration)));
   observer.observe({ type: 'long-animation-frame' });
