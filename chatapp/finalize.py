@@ -22,6 +22,7 @@ from chatapp import audit, catalog, quotas, runtime
 from chatapp.middleware.threads import on_database_thread, transact
 from chatapp.models import Chat, Message, Response
 from chatapp.quotas import Charge
+from chatapp.shown import with_pictures
 from chatapp.statements import update
 from relay import GenerationRequest, Outcome, Record, RecordUnavailable, UsageCount
 
@@ -89,14 +90,14 @@ class Records:
         """Raises RecordUnavailable."""
         request = just_asked.take(response_id)
         if request is not None:
-            return Record(final=False, request=request)
+            return await _record(request)
         row = await _load(response_id)
         if row is not None and row.is_final:
             # Whoever recorded the end may have died before it was settled.
             await quotas.settle(_charge(row))
         if row is None or row.is_final:
             return Record(final=True, request=None)
-        return Record(final=False, request=GenerationRequest.from_json(row.request))
+        return await _record(GenerationRequest.from_json(row.request))
 
     async def finalize(self, outcome: Outcome) -> None:
         """Safe to repeat. Raises RecordUnavailable; then nothing was written.
@@ -110,6 +111,11 @@ class Records:
         await quotas.settle(written.charge)
         if written.waited_for and self._go_on is not None:
             await self._go_on(written.charge.user_id)
+
+
+async def _record(request: GenerationRequest) -> Record:
+    with database_errors():
+        return Record(final=False, request=await with_pictures(request))
 
 
 @on_database_thread

@@ -357,7 +357,7 @@ CONTENT_SECURITY_POLICY = {
         "default-src": [NONE],
         "script-src": [SELF],
         "style-src": [SELF],
-        "img-src": [SELF],
+        "img-src": [SELF, "data:"],  # what is about to be sent is shown; it asks nobody
         "connect-src": [SELF],
         "form-action": [SELF],
         "frame-ancestors": [NONE],

@@ -104,6 +104,15 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """A picture of a question; its size, so that nothing moves when it comes."""
+
+    url: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     id: int
     text: str
@@ -116,8 +125,16 @@ class Turn:
     asked_model: str = ""
     final: bool = False
     """Its record is written: the text will not change."""
+    pictures: tuple[Shown, ...] = ()
     waits: bool = False
     """A question whose answer waits for the end of another: it can still be said otherwise."""
+
+
+def pictures_of(message: Message) -> tuple[Shown, ...]:
+    return tuple(
+        Shown(reverse("picture", args=[one["id"]]), one["width"], one["height"])
+        for one in message.pictured
+    )
 
 
 async def turns_of(chat: Chat, shown: services.Window) -> list[Turn]:
@@ -167,7 +184,7 @@ async def _as_html(turns: list[Turn]) -> list[Turn]:
 async def _turn(message: Message, *, last: bool) -> Turn:
     response = message.response
     if response is None:
-        return Turn(message.pk, message.text)
+        return Turn(message.pk, message.text, pictures=pictures_of(message))
     answer = Answer.of(
         await _snapshot(response), last=last, waits=response.waits, asked=response.model
     )

@@ -10,7 +10,7 @@ from django.contrib import admin
 from django.urls import path, re_path
 from django.views.decorators.cache import never_cache
 
-from chatapp import account, branch_views, chat_views, ops, views
+from chatapp import account, branch_views, chat_views, ops, picture_views, views
 from chatapp.api import api
 from chatapp.api.failures import no_such_address
 
@@ -40,6 +40,7 @@ urlpatterns = [
         name="message-continue",
     ),
     path("messages/<int:message_id>/choose", branch_views.message_choose, name="message-choose"),
+    path("pictures/<int:picture_id>", picture_views.picture, name="picture"),
     path("account/", account.account, name="account"),
     path("account/preferences", account.preferences, name="account-preferences"),
     path("account/keys", account.make_key, name="account-key-new"),

@@ -23,6 +23,7 @@ from django.views.decorators.http import require_safe
 from chatapp import runtime, services
 from chatapp.middleware.admission import TooMany, visit_of
 from chatapp.models import Chat, Response, User
+from chatapp.offers import offers_of
 from chatapp.places import END, Place, will_leave_out
 from chatapp.templatetags.words import examples, next_rules, trouble
 from chatapp.turns import Answer, elsewhere, turns_of
@@ -33,23 +34,33 @@ if TYPE_CHECKING:
 
 TROUBLES: Final = (services.Refused, StoreUnavailable, RecordUnavailable)
 RETRY_AFTER_S: Final = 5
+MAX_FILES: Final = 64
+"""Of one form that are looked at; a message takes fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """What a person has in the box. A page that tells of trouble gives it back."""
+    """What a person has in the box. A page that tells of trouble gives it back, but for pictures,
+    which no page can put into a form."""
 
     text: str = ""
     model: str | None = None
     key: str = field(default_factory=lambda: uuid4().hex)
+    images: tuple[bytes, ...] = ()
 
     @classmethod
     def of(cls, request: HttpRequest) -> Typed:
         text = request.POST.get("text", "").replace("\r\n", "\n")  # as forms send them
         key = request.POST.get("key", "")
         # The form's key with the text: twice the same is one message, an edited one is another.
-        digest = sha256(f"{key}\n{text}".encode("utf-8", "replace")).hexdigest()
-        return cls(text, request.POST.get("model") or None, digest if key else uuid4().hex)
+        files = request.FILES.getlist("images")[:MAX_FILES]
+        most = runtime.config().max_input_bytes or None  # more is refused in any case
+        images = tuple(file.read(most and most + 1) for file in files if file.size)
+        said = sha256(f"{key}\n{text}".encode("utf-8", "replace"))
+        for image in images:
+            said.update(image)
+        model = request.POST.get("model") or None
+        return cls(text, model, said.hexdigest() if key else uuid4().hex, images)
 
     def key_for(self, verb: str, message_id: int) -> str:
         """Of a form at one message: the page's key is in many of them."""
@@ -101,6 +112,7 @@ async def chat_start(request: HttpRequest) -> HttpResponse:
             user=user,
             chat=chat,
             text=typed.text,
+            images=typed.images,
             on_disconnect=policy_of(user),
             idempotency_key=typed.key,
         )
@@ -133,6 +145,7 @@ async def chat_send(request: HttpRequest, chat_id: UUID) -> HttpResponse:
             user=user,
             chat=chat,
             text=typed.text,
+            images=typed.images,
             model=typed.model,
             on_disconnect=policy_of(user),
             idempotency_key=typed.key,
@@ -276,6 +289,7 @@ async def _shared(
     chosen = next((name for name in (typed.model, model) if name in models), None)
     return await frame(user, chat) | {
         "models": models,
+        "offers": offers_of(user),
         "model": chosen or services.default_model(user),
         "text": typed.text,
         "key": uuid4().hex,
@@ -310,7 +324,8 @@ def policy_of(user: User) -> Disconnect | None:
 def _limits() -> dict[str, int]:
     """Of one message, for scripts to say so before it is sent."""
     relay = runtime.config()
-    return {"max_input_bytes": relay.max_input_bytes, "max_images": 0, "max_image_bytes": 0}
+    names = ("max_input_bytes", "max_images", "max_image_bytes")
+    return {name: getattr(relay, name) for name in names}
 
 
 def _pattern(name: str, example: UUID, placeholder: str) -> str:

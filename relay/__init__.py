@@ -34,7 +34,7 @@ from relay.generate import End, Outcome, Record, Records, conclude, ended
 from relay.generate.end import NOTHING_USED, WALL_CLOCK, WORKER_LOST, now_rfc3339, usage_at_end
 from relay.hub import Hub
 from relay.metrics import COUNTERS
-from relay.request import Disconnect, GenerationRequest
+from relay.request import IMAGE_PARTS, Disconnect, GenerationRequest
 from relay.standing import read_standing
 from relay.states import TERMINAL, FinishReason, Interruption, Shortfall, Status, StopReason
 from relay.store import (
@@ -74,6 +74,7 @@ __all__ = [
     "CONTENT",
     "COUNTERS",
     "DIALECTS",
+    "IMAGE_PARTS",
     "NOTHING_USED",
     "TERMINAL",
     "WALL_CLOCK",

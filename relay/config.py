@@ -61,6 +61,10 @@ class RelayConfig:
     viewer_max_age_s: float = 900.0
     """A stream is closed with a comment after this long and the client resumes; 0 = never."""
     max_input_bytes: int = 1024 * 1024
+    max_images: int = 4
+    """Of one message in a chat; 0 = none are taken."""
+    max_image_bytes: int = 512 * 1024
+    """Of one of them. What models look at, 1,568 pixels wide, is half of that as a JPEG."""
     max_store_share: float = 0.9
     """Part of the store's `maxmemory` above which no new answer begins; 0 = no limit. What is left
     is for those that run: of 1 GiB, fifty of the longest."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
+
+IMAGE_PARTS: Final = frozenset({"image_url", "input_image", "image"})
+"""Types of parts that are pictures, in the words of the three dialects that take them."""
 
 
 class Disconnect(Struct, frozen=True, kw_only=True):
@@ -21,7 +24,8 @@ class GenerationRequest(Struct, frozen=True, kw_only=True):
     """Everything a generation needs, without secrets.
 
     `messages` are {role, content} in the order of the conversation, `content` a text or a list of
-    parts as OpenAI chat takes them; a tool's output is {role: "tool", call_id, output}.
+    parts as OpenAI chat takes them, pictures ({type: "image_url", image_url: {url}}) among them; a
+    tool's output is {role: "tool", call_id, output}.
     """
 
     response_id: str
@@ -38,6 +42,12 @@ class GenerationRequest(Struct, frozen=True, kw_only=True):
     on_disconnect: Disconnect = Disconnect()
     continues: bool = False
     """The last message is an answer that broke off, and what is asked for is its rest alone."""
+
+    @property
+    def has_images(self) -> bool:
+        contents = (message.get("content") for message in self.messages)
+        parts = (part for content in contents if isinstance(content, list) for part in content)
+        return any(isinstance(part, dict) and part.get("type") in IMAGE_PARTS for part in parts)
 
     def to_json(self) -> bytes:
         return msgspec.json.encode(self)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from relay.config import ModelConfig, RelayConfig
     from relay.hub import Hub
+    from relay.request import GenerationRequest
     from relay.upstream.attempts import Upstream
 
 logger = logging.getLogger(__name__)
@@ -313,7 +314,7 @@ class Supervisor:
             upstream=self._attempts,
             config=self._config,
             request=record.request,
-            models=[model, *(declared[name] for name in model.fallback if name in declared)],
+            models=[model, *fallbacks_of(model, declared, record.request)],
             lease=lease,
             claim=claim,
         )
@@ -328,6 +329,14 @@ class Supervisor:
             generation.release()
         if await generation.run():
             await self._recorder.record(lease, generation.writer.output_tokens, generation)
+
+
+def fallbacks_of(
+    model: ModelConfig, declared: Mapping[str, ModelConfig], request: GenerationRequest
+) -> list[ModelConfig]:
+    """Those that can be asked the same: a question about a picture is not for who sees none."""
+    found = [declared[name] for name in model.fallback if name in declared]
+    return [one for one in found if not request.has_images or "images" in one.supports]
 
 
 def _start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

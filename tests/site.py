@@ -183,6 +183,7 @@ class Site:
             'dialect = "openai-chat"\n'
             f'base_url = "{self.scripted_url}/v1"\n'
             'upstream_model = "scripted-1"\n'
+            'supports = ["images"]\n'
         )
         if self._wants_engine:
             await self._start_engine()

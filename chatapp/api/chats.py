@@ -24,6 +24,7 @@ from chatapp.api.shapes import (
 )
 from chatapp.models import Chat, Message
 from chatapp.places import will_leave_out
+from chatapp.services import limits
 
 router = Router(tags=["chats"])
 
@@ -111,6 +112,7 @@ async def send_message(request: HttpRequest, chat_id: UUID, data: MessageIn) -> 
         user=principal(request).user,
         chat=await own_chat(request, chat_id),
         text=data.text,
+        images=limits.decoded(data.images),
         model=data.model,
         on_disconnect=to_disconnect(data.on_disconnect),
         watching=watches(request),

@@ -11,6 +11,7 @@ from ninja import Schema
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from chatapp.services import Settings, limits
+from chatapp.turns import pictures_of
 from relay import Disconnect
 
 if TYPE_CHECKING:
@@ -168,6 +169,8 @@ class ChatList(Schema):
 
 class MessageIn(Strict):
     text: str
+    images: Annotated[list[str], Field(max_length=64)] = []
+    """Data URLs in base64 of PNG, JPEG, WebP or GIF; for models that see them."""
     model: str | None = None
     on_disconnect: OnDisconnect | None = None
 
@@ -206,6 +209,8 @@ class MessageOut(Schema):
     position: int
     role: str
     text: str
+    images: list[str]
+    """Addresses of its pictures; they answer a session."""
     created_at: datetime
     response_id: str | None
     status: str | None
@@ -220,6 +225,7 @@ def message_out(message: Message) -> MessageOut:
         position=message.position,
         role=message.role,
         text=message.text,
+        images=[picture.url for picture in pictures_of(message)],
         created_at=message.created_at,
         response_id=response.pk if response else None,
         status=response.status if response else None,

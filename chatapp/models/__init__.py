@@ -8,6 +8,7 @@ from __future__ import annotations
 from chatapp.models.chats import Chat, ChatQuerySet
 from chatapp.models.messages import Message, MessageHtml, MessageQuerySet
 from chatapp.models.people import ApiKey, Plan, User
+from chatapp.models.pictures import Picture
 from chatapp.models.responses import FINAL, RUNNING, Response
 from chatapp.models.trail import AppendOnly, AuditEvent
 
@@ -22,6 +23,7 @@ __all__ = [
     "Message",
     "MessageHtml",
     "MessageQuerySet",
+    "Picture",
     "Plan",
     "Response",
     "User",

@@ -39,7 +39,7 @@ class MessageQuerySet(models.QuerySet["Message"]):
 
     def said(self) -> Self:
         """What a model is shown: no empty answers."""
-        return self.exclude(text="")
+        return self.exclude(text="", role=Message.Role.ASSISTANT)
 
     def before(self, position: int) -> Self:
         return self.filter(position__lt=position)
@@ -60,6 +60,8 @@ class Message(models.Model):
     chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="messages")
     role = models.CharField(max_length=16, choices=Role.choices)
     text = models.TextField(blank=True)
+    pictured = models.JSONField(default=list, blank=True)
+    """Its pictures, as {id, width, height, bytes}: what is asked of them without their data."""
     position = models.PositiveIntegerField()
     """1, 2, 3 … in the order of writing, over all branches."""
     parent = models.ForeignKey(

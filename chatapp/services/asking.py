@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from django.utils.translation import gettext_lazy as _
@@ -47,6 +47,9 @@ from relay import (
     day_end,
     quota_day,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +89,7 @@ async def create_response(
     """
     model = limits.require_model(question.model, user)
     limits.check_messages(question.messages, question.instructions)
+    limits.check_parts(model, question.messages)
     limits.check_encodable(question.stop, question.tools, question.metadata)
     request = request_for(
         model.name,
@@ -113,23 +117,30 @@ async def send_message(
     user: User,
     chat: Chat,
     text: str,
+    images: Sequence[bytes] = (),
     model: str | None = None,
     on_disconnect: Disconnect | None = None,
     watching: bool = True,
     idempotency_key: str | None = None,
 ) -> Sent:
-    """Store a message and start its answer. Safe to repeat with the same key for 24 hours."""
+    """Store a message and start its answer. Safe to repeat with the same key for 24 hours.
+
+    `images`: files of pictures, for a model that sees them; with one, the text may be empty.
+    """
     chosen = limits.require_model(model or chat.model, user)
-    limits.check_text(text)
+    pictures = limits.read_pictures(chosen, images, text)
+    if not pictures:
+        limits.check_text(text)
     policy = limits.policy(on_disconnect, watching=watching)
     request = msgspec.structs.replace(request_in(chat, chosen.name), on_disconnect=policy)
     await ready_to_count(chosen)
     draft = Draft(
         user=user,
         request=request,
-        request_hash=hash_of([str(chat.pk), text, model, on_disconnect]),
+        request_hash=hash_of([str(chat.pk), text, model, on_disconnect, *map(digest, images)]),
         chat=chat,
         text=text,
+        pictures=pictures,
         idempotency_key=idempotency_key,
         response_id=response_id_of(user, idempotency_key),
     )
@@ -289,6 +300,10 @@ def request_for(model: str, on_disconnect: Disconnect, **options: Any) -> Genera
     return GenerationRequest(
         response_id="", created_at="", model=model, on_disconnect=on_disconnect, **options
     )
+
+
+def digest(data: bytes) -> str:
+    return sha256(data).hexdigest()
 
 
 def hash_of(sent: Any) -> str:

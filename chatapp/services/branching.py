@@ -46,7 +46,8 @@ async def edit_message(
     """Say it otherwise: a version beside the person's message, with an answer of its own."""
     if message.role != Message.Role.USER:
         raise BadInput(_("Only a message of a person can be edited; this one is an answer."))
-    limits.check_text(text)
+    if text.strip() or not message.pictured:
+        limits.check_text(text)
     return await _ask(
         message,
         Place(message.parent_id, "edit"),
@@ -161,6 +162,7 @@ async def _ask(
         request_hash=hash_of([place.why, message.pk, text, model, on_disconnect]),
         chat=message.chat,
         text=text,
+        pictured=tuple(message.pictured) if text is not None else (),
         place=place,
         idempotency_key=key,
         response_id=response_id_of(by, key),

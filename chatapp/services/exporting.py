@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from chatapp.finalize import database_errors
 from chatapp.middleware.threads import on_database_thread
-from chatapp.models import Chat, Message
+from chatapp.models import Chat, Message, Picture
+from chatapp.pictures import data_url
 from chatapp.services.ends import rfc3339
 from chatapp.services.reading import recorded
 from chatapp.services.transcript import shown_of
@@ -55,7 +56,10 @@ def markdown_of(chat: Chat, messages: Iterable[Message]) -> str:
     for message in messages:
         response = message.response
         if response is None:
-            parts += ["## You", message.text]
+            pictures = [
+                f"*A picture, {p['width']} by {p['height']} pixels.*" for p in message.pictured
+            ]
+            parts += ["## You", *pictures, *filter(None, [message.text])]
             begun, text = 0, ""
             continue
         if begun:
@@ -79,10 +83,13 @@ def _json(chat: Chat) -> str:
     with database_errors():
         rows = Message.objects.filter(chat=chat).select_related("response")
         messages = list(rows.order_by("position"))
-    return json.dumps(json_of(chat, messages), ensure_ascii=False, indent=2) + "\n"
+        kept = Picture.objects.filter(chat=chat).values_list("pk", "media_type", "data")
+        pictures = {pk: data_url(kind, bytes(data)) for pk, kind, data in kept}
+    return json.dumps(json_of(chat, messages, pictures), ensure_ascii=False, indent=2) + "\n"
 
 
-def json_of(chat: Chat, messages: Iterable[Message]) -> dict[str, Any]:
+def json_of(chat: Chat, messages: Iterable[Message], pictures: dict[int, str]) -> dict[str, Any]:
+    """`pictures`: data URLs by id."""
     return {
         "schema": SCHEMA,
         "id": str(chat.pk),
@@ -94,11 +101,11 @@ def json_of(chat: Chat, messages: Iterable[Message]) -> dict[str, Any]:
         "created_at": rfc3339(chat.created_at),
         "updated_at": rfc3339(chat.updated_at),
         "current": chat.current_id,
-        "messages": [_message(message) for message in messages],
+        "messages": [_message(message, pictures) for message in messages],
     }
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _message(message: Message, pictures: dict[int, str]) -> dict[str, Any]:
     said: dict[str, Any] = {
         "id": message.pk,
         "parent": message.parent_id,
@@ -108,7 +115,8 @@ def _message(message: Message) -> dict[str, Any]:
         "created_at": rfc3339(message.created_at),
     }
     if (response := message.response) is None:
-        return said
+        shown = [pictures[one["id"]] for one in message.pictured if one["id"] in pictures]
+        return said | {"images": shown} if shown else said
     snapshot = json.loads(recorded(response).to_json())
     names = ("status", "reason", "model", "reasoning", "refusal", "tool_calls", "usage", "timings")
     about = {name: snapshot.get(name) for name in names}

@@ -8,7 +8,7 @@ out is part of the record (`Response.left_out`) and shown at its place.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,14 +22,24 @@ ANSWER_SHARE: Final = 4
 models that may write as much as they read would be shown nothing."""
 
 
+class Shown(NamedTuple):
+    """A picture, as far as room for it goes."""
+
+    id: int
+    size_bytes: int
+    tokens: int
+
+
 class Turn(NamedTuple):
     position: int
     role: str
     text: str
+    pictures: tuple[Shown, ...] = ()
 
     @property
-    def message(self) -> dict[str, Any]:
-        return {"role": self.role, "content": self.text}
+    def size_bytes(self) -> int:
+        pictures = sum(picture.size_bytes for picture in self.pictures)
+        return len(self.text.encode("utf-8", "replace")) + pictures
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +95,10 @@ def fit(
         tokens_left -= count(instructions) + MARKS_TOKENS
     first = len(turns)
     for turn in reversed(turns):
-        bytes_left -= len(turn.text.encode("utf-8", "replace"))
+        bytes_left -= turn.size_bytes
         if tokens_left is not None:
-            tokens_left -= count(turn.text) + MARKS_TOKENS
+            seen = sum(picture.tokens for picture in turn.pictures)
+            tokens_left -= count(turn.text) + seen + MARKS_TOKENS
         if first < len(turns) and (bytes_left < 0 or (tokens_left is not None and tokens_left < 0)):
             break
         first -= 1
@@ -103,7 +114,8 @@ def _surely_fits(turns: Sequence[Turn], instructions: str, room_tokens: int) -> 
     """No token is less than a byte, so most chats need no counting."""
     size = len(instructions.encode("utf-8", "replace")) + MARKS_TOKENS
     for turn in turns:
-        size += len(turn.text.encode("utf-8", "replace")) + MARKS_TOKENS
+        seen = sum(picture.tokens for picture in turn.pictures)
+        size += len(turn.text.encode("utf-8", "replace")) + seen + MARKS_TOKENS
         if size > room_tokens:
             return False
     return True

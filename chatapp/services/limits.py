@@ -8,9 +8,11 @@ import msgspec
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from chatapp import catalog, quotas, runtime
+from chatapp import catalog, pictures, quotas, runtime
+from chatapp.services import showing
 from chatapp.services.errors import BadInput, NotInPlan, TooLarge, UnknownModel
-from relay import Disconnect, ModelConfig, estimated_tokens
+from chatapp.shown import KIND
+from relay import IMAGE_PARTS, Disconnect, ModelConfig, estimated_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from django_stubs_ext import StrPromise
 
     from chatapp.models import User
+    from chatapp.pictures import Drawing
 
 MAX_TEMPERATURE: Final = 2
 """OpenAI's bound; Anthropic's is 1, and it says so by itself."""
@@ -101,6 +104,60 @@ def check_text(text: str) -> None:
     if not text.strip():
         raise BadInput(_("There is nothing to answer: the text is empty."))
     _check_size(_bytes(text))
+
+
+def read_pictures(model: ModelConfig, images: Sequence[bytes], text: str) -> tuple[Drawing, ...]:
+    """What was attached to a message with this text. Raises BadInput, TooLarge."""
+    if not images:
+        return ()
+    relay = runtime.config()
+    if not showing.sees(model):
+        raise _unseen(model)
+    if len(images) > relay.max_images:
+        detail = _("A message takes {count} pictures at most.")
+        raise BadInput(format_lazy(detail, count=relay.max_images))
+    drawings = tuple(_read_picture(n, data) for n, data in enumerate(images, start=1))
+    _check_size(_bytes(text) + sum(len(drawing.data) for drawing in drawings))
+    return drawings
+
+
+def _read_picture(number: int, data: bytes) -> Drawing:
+    limit = runtime.config().max_image_bytes
+    try:
+        drawing = pictures.read_picture(data)
+    except pictures.NotAPicture as exc:
+        detail = _("Picture {number} cannot be read: PNG, JPEG, WebP and GIF are taken.")
+        raise BadInput(format_lazy(detail, number=number)) from exc
+    if limit and len(drawing.data) > limit:
+        detail = _("Picture {number} has {size} bytes; at most {limit} are taken.")
+        size = len(drawing.data)
+        raise BadInput(format_lazy(detail, number=number, size=size, limit=limit))
+    return drawing
+
+
+def decoded(images: Sequence[str]) -> list[bytes]:
+    """Of data URLs. Raises BadInput."""
+    try:
+        return [pictures.from_data_url(url) for url in images]
+    except pictures.NotAPicture as exc:
+        raise BadInput(_("`images` must be data URLs in base64.")) from exc
+
+
+def _unseen(model: ModelConfig) -> BadInput:
+    detail = _("The model '{name}' does not see pictures. Choose one that does, or take them out.")
+    return BadInput(format_lazy(detail, name=model.name))
+
+
+def check_parts(model: ModelConfig, messages: Sequence[dict[str, Any]]) -> None:
+    """Of what a client sent itself. Raises BadInput for pictures that nobody would see."""
+    for message in messages:
+        content = message.get("content")
+        for part in content if isinstance(content, list) else ():
+            kind = part.get("type")
+            if kind == KIND:  # a reference is ours to write
+                raise BadInput(_("A part of the type `picture` is not known; send `image_url`."))
+            if kind in IMAGE_PARTS and not showing.sees(model):
+                raise _unseen(model)
 
 
 def check_messages(messages: Sequence[dict[str, Any]], instructions: str | None) -> None:

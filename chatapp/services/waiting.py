@@ -21,7 +21,8 @@ async def rewrite(*, message: Message, by: User, text: str) -> Message:
     """
     if message.role != Message.Role.USER:
         raise BadInput(_("Only a message of a person can be edited; this one is an answer."))
-    limits.check_text(text)
+    if text.strip() or not message.pictured:
+        limits.check_text(text)
     return await _rewrite(message, plain(text), by.username)
 
 

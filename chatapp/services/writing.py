@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 from django.db.models import Max
+from django.utils.translation import gettext
 
 from chatapp import audit, catalog, runtime
 from chatapp.finalize import database_errors, plain
 from chatapp.middleware.threads import on_database_thread, transact
 from chatapp.models import Chat, Message, MessageQuerySet, Response, User
+from chatapp.services import showing
 from chatapp.services.ends import rfc3339
 from chatapp.services.errors import ChatBusy, EnoughRunning, KeyReused, QueueFull, Unconfirmed
 from chatapp.services.fitting import Fitted, Turn, fit, room_for
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
     from uuid import UUID
+
+    from chatapp.pictures import Drawing
 
 KEY_LIFE: Final = timedelta(hours=24)
 """How long an Idempotency-Key names its request (design §4)."""
@@ -58,6 +62,10 @@ class Draft:
     chat: Chat | None = None
     text: str | None = None
     """What a person wrote into the chat; None: what they wrote before is answered."""
+    pictures: tuple[Drawing, ...] = ()
+    """What they show with it."""
+    pictured: tuple[dict[str, int], ...] = ()
+    """What they had shown before with what is now said otherwise (`Message.pictured`)."""
     place: Place | None = None
     idempotency_key: str | None = None
     metadata: str = "{}"
@@ -118,6 +126,11 @@ def write_or_find(draft: Draft) -> Written:
     if draft.refusal is not None and not waits:
         raise draft.refusal
     spot = _Spot.of(draft)
+    if draft.chat is not None and draft.pictures:
+        kept = showing.keep(
+            draft.chat, draft.pictures
+        )  # first: the request that is stored names them
+        draft = replace(draft, pictures=(), pictured=draft.pictured + kept)
     response = _row(draft, spot, after=keyed)
     response.waits = waits
     insert(response)
@@ -205,11 +218,14 @@ def _row(draft: Draft, spot: _Spot, *, after: Response | None) -> Response:
         response_id = response_id_of(draft.user, f"{key}\n{after.pk}")
     alone = draft.chat is None or draft.retry_of is not None
     shown = None if alone else _conversation(draft, spot)
+    model = catalog.models().get(draft.request.model)
     request = msgspec.structs.replace(
         draft.request,
         response_id=response_id,
         created_at=rfc3339(now),
-        messages=draft.request.messages if shown is None else _messages(shown),
+        messages=draft.request.messages
+        if shown is None
+        else showing.messages_of(shown.turns, model),
     )
     retried = draft.retry_of
     return Response(
@@ -234,14 +250,16 @@ def _conversation(draft: Draft, spot: _Spot) -> Fitted:
     """The chat so far and the new text, as far as there is room for them."""
     turns = turns_of(Message.objects.path_to(spot.below).said())
     if draft.text is not None:
-        turns.append(Turn(spot.last + 1, Message.Role.USER, draft.text))
+        shown = showing.rooms_of(draft.pictured)
+        turns.append(Turn(spot.last + 1, Message.Role.USER, draft.text, shown))
     return fitted(draft.request, turns)
 
 
 def turns_of(said: MessageQuerySet) -> list[Turn]:
     """Oldest first. An answer that was gone on with is one turn."""
     turns: list[Turn] = []
-    for turn in map(Turn._make, said.order_by("position").values_list("position", "role", "text")):
+    rows = said.order_by("position").values_list("position", "role", "text", "pictured")
+    for turn in (Turn(*row[:3], showing.rooms_of(row[3])) for row in rows):
         if turns and turn.role == turns[-1].role == Message.Role.ASSISTANT:
             turns[-1] = turns[-1]._replace(text=turns[-1].text + turn.text)
         else:
@@ -261,10 +279,6 @@ def fitted(request: GenerationRequest, turns: Sequence[Turn]) -> Fitted:
     return fit(turns, room, instructions=request.instructions or "", count=count)
 
 
-def _messages(shown: Fitted) -> list[dict[str, Any]]:
-    return [turn.message for turn in shown.turns]
-
-
 def _grow(draft: Draft, chat: Chat, spot: _Spot, response: Response) -> Written:
     """The chat's tree gets an answer, with a text its question first; the answer is shown."""
     below, last = spot
@@ -272,10 +286,15 @@ def _grow(draft: Draft, chat: Chat, spot: _Spot, response: Response) -> Written:
     if draft.text is not None:
         text = plain(draft.text)
         question = Message.objects.create(
-            chat=chat, role=Message.Role.USER, position=last + 1, text=text, parent_id=below
+            chat=chat,
+            role=Message.Role.USER,
+            position=last + 1,
+            text=text,
+            pictured=list(draft.pictured),
+            parent_id=below,
         )
         below, last = question.pk, last + 1
-        chat.title = chat.title or " ".join(text.split())[:TITLE_CHARS]
+        chat.title = chat.title or " ".join(text.split())[:TITLE_CHARS] or gettext("Picture")
     answer = Message.objects.create(
         chat=chat,
         role=Message.Role.ASSISTANT,
@@ -322,7 +341,9 @@ def begin(response_id: str, now: datetime) -> Response | None:
     said = Message.objects.path_to(answer.parent_id).said()
     asked = GenerationRequest.from_json(row.request)
     shown = fitted(asked, turns_of(said))
-    request = msgspec.structs.replace(asked, created_at=rfc3339(now), messages=_messages(shown))
+    model = catalog.models().get(asked.model)
+    told = showing.messages_of(shown.turns, model)
+    request = msgspec.structs.replace(asked, created_at=rfc3339(now), messages=told)
     row.waits, row.created_at, row.request = False, now, request.to_json().decode()
     columns = {
         "waits": False,

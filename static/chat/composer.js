@@ -109,11 +109,6 @@ export class Composer {
     return this.#box.value === '' && this.#attachments.texts.length === 0 && this.#pictures.urls.length === 0;
   }
 
-  /** @param {boolean} sees the model that is chosen takes pictures */
-  sees(sees) {
-    this.#pictures.welcome = sees;
-  }
-
   /** @param {boolean} ahead a message may be sent while an answer is being written */
   ahead(ahead) {
     this.#ahead = ahead;
@@ -163,6 +158,12 @@ export class Composer {
       event.preventDefault();
       void this.#take(files);
     });
+    const model = this.#form.elements.namedItem('model');
+    const see = () => {
+      this.#pictures.welcome = this.#form.querySelector('.model [data-sees]:checked, .model[data-sees]') !== null;
+    };
+    model?.addEventListener('change', see);
+    see();
     this.#form.addEventListener('submit', (event) => {
       event.preventDefault();
       if (event.submitter === this.#stop) stop();

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import FilePayload, expect
 
 from chatapp.templatetags.words import table
+from tests.chatapp.drawings import png
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -160,3 +161,42 @@ async def test_nobody_sees_what_somebody_else_was_writing_at_the_same_browser(
     await ann.page.reload()
     await ann.until_alive()
     await expect(ann.box).to_have_value("")
+
+
+async def test_a_picture_is_made_small_shown_and_sent(person: Person) -> None:
+    page = person.page
+    await page.goto("/")
+    await person.until_alive()
+    pick = page.locator("[data-part=pick]")
+    photo = FilePayload(name="a.png", mimeType="image/png", buffer=png(3_000, 2_000))
+    await pick.set_input_files([photo, photo])
+    beside = page.locator("[data-part=pictures] li")
+    await expect(beside).to_have_count(2)
+    await beside.last.get_by_role("button").click()
+    await expect(beside).to_have_count(1)
+    broken = FilePayload(name="b.png", mimeType="image/png", buffer=b"no picture")
+    await pick.set_input_files([broken])
+    await expect(person.trouble).to_have_text(table()["pictures"]["not_taken"].format(name="b.png"))
+    await person.shot("picture")
+    await person.box.fill("say:3")
+    await person.box.press("Enter")
+    await person.answer.until_status("completed")
+    shown = page.locator("#transcript > .question img")
+    for _ in ("as it was sent", "as the server shows it"):
+        await expect(shown).to_have_count(1)
+        size = "it => it.decode().then(() => [it.naturalWidth, it.naturalHeight])"
+        assert await shown.evaluate(size) == [1568, 1045]
+        await page.reload()
+    await person.shot("picture-said")
+
+
+async def test_without_scripts_a_picture_is_picked_and_sent(new_person: NewPerson) -> None:
+    person = await new_person(java_script_enabled=False)
+    await person.page.goto("/")
+    photo = FilePayload(name="a.png", mimeType="image/png", buffer=png(30, 20))
+    await person.page.locator("[data-part=pick]").set_input_files([photo])
+    await person.box.fill("say:3")
+    await person.send.click()
+    await expect(person.answer.words).to_contain_text("word3")
+    shown = person.page.locator("#transcript > .question img")
+    await expect(shown).to_have_attribute("width", "30")

@@ -118,7 +118,7 @@ async def test_a_send_while_redis_is_away_loses_nothing_and_writes_nothing(
     assert page.headers["Retry-After"] == "5"
     assert words.trouble("send", 503) in page.text
     assert page.box == TYPED
-    assert '<option value="other" selected>' in page.html
+    assert '<option value="other" selected' in page.html
     assert not await Message.objects.aexists()
     page = await ann.post(path, text=TYPED, key=page.key)
     assert (page.status, page.box) == (200, "")

@@ -8,17 +8,20 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
 from relay import events as ev
+from relay.config import ModelConfig
 from relay.errors import ErrorKind, UpstreamError
 from relay.fold import text_sha256
 from relay.follow import follow
 from relay.hub import Hub
+from relay.request import GenerationRequest
 from relay.store import Lease, MemoryStore, Reply, Store, fold_log
+from relay.supervisor import fallbacks_of
 from tests.relay.actors import MemoryRecords, PuppetUpstream
 from tests.relay.reader import Reader
 from tests.relay.scribe import Scribe
@@ -361,3 +364,17 @@ async def test_a_loop_that_fails_starts_again(
     await stage.store.cancel(rid, "user", ended=STOP)
     assert (await stage.outcome(rid)).snapshot.status == "cancelled", "a renewal heard of the stop"
     assert call.aborted
+
+
+def test_a_question_about_a_picture_is_not_for_a_fallback_that_sees_none() -> None:
+    def model(name: str, **more: Any) -> ModelConfig:
+        return ModelConfig(
+            name=name, dialect="openai-chat", base_url="http://x", upstream_model=name, **more
+        )
+
+    first = model("first", fallback=("blind", "gone", "eyes"))
+    declared = {m.name: m for m in (first, model("blind"), model("eyes", supports={"images"}))}
+    for kind, names in (("text", ["blind", "eyes"]), ("image_url", ["eyes"])):
+        messages = [{"role": "user", "content": [{"type": kind}]}]
+        request = GenerationRequest(response_id="", model="first", messages=messages, created_at="")
+        assert [one.name for one in fallbacks_of(first, declared, request)] == names

@@ -86,7 +86,7 @@ async def test_the_site_has_a_strict_policy() -> None:
         "default-src": "'none'",
         "script-src": "'self'",
         "style-src": "'self'",
-        "img-src": "'self'",
+        "img-src": "'self' data:",
         "connect-src": "'self'",
         "form-action": "'self'",
         "frame-ancestors": "'none'",

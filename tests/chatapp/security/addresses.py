@@ -118,6 +118,7 @@ TABLE: Final[dict[str, Rule]] = {
     "messages/<int:message_id>/regenerate": Rule(own_form, {"POST": ANSWERING}),
     "messages/<int:message_id>/continue": Rule(own_form, {"POST": ANSWERING}),
     "messages/<int:message_id>/choose": Rule(own_form, {"POST": 302}),
+    "pictures/<int:picture_id>": Rule(own_page, LOOK),
     "account/login/": Rule(entrance, FORM),
     "account/logout/": Rule(public, LOOK | {"OPTIONS": 200, "POST": 302}),
     "account/password/": Rule(page, FORM),

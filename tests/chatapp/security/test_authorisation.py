@@ -28,10 +28,11 @@ from django.utils import timezone
 
 from chatapp.asgi import _routes
 from chatapp.auth import make_key
-from chatapp.models import ApiKey, AuditEvent, Chat, Message, Plan, Response, User
+from chatapp.models import ApiKey, AuditEvent, Chat, Message, Picture, Plan, Response, User
 from chatapp.services.settling import submit
 from relay import new_response_id
 from tests.chatapp.conftest import make_row, talk
+from tests.chatapp.drawings import gif
 from tests.chatapp.security.addresses import (
     ASGI,
     CALLERS,
@@ -118,6 +119,9 @@ class Things:
         self.callers = callers_of(people)
         self.chat = Chat.objects.create(user=owner, model="fast", updated_at=timezone.now())
         self.response = make_row(owner, chat=self.chat)
+        shown = Picture(chat=self.chat, media_type="image/gif", width=3, height=2, data=gif())
+        shown.save()
+        self.picture_id = shown.pk
         make_key(owner, "one to revoke")
         self.key_id = ApiKey.objects.filter(user=owner).latest("pk").pk
         elsewhere = UserSession(user=owner, ip="::", session_key=uuid4().hex, user_agent="phone")
@@ -149,6 +153,7 @@ class Things:
         url = re.sub("<path:object_id>", str(self._objects.get(model, 1)), url)
         url = url.replace("<int:key_id>", str(self.key_id))
         url = url.replace("<int:session_id>", str(self.session_id))
+        url = url.replace("<int:picture_id>", str(self.picture_id))
         url = re.sub(r"^\^account/email/.*", "account/email/made-up/", url)
         url = re.sub(r"^\^account/forgotten/.*", "account/forgotten/1-made-up/", url)
         url = re.sub("<id>", str(self._objects["user"]), url)
@@ -244,7 +249,7 @@ async def test_what_is_somebody_elses_looks_like_what_is_not(
     await submit(things.response)
     nothing = copy(things)
     nothing.chat, nothing.response = Chat(), Response(id=new_response_id())
-    nothing.key_id = nothing.session_id = 999_999
+    nothing.key_id = nothing.session_id = nothing.picture_id = 999_999
     nothing.message = nothing.answer = Message(id=10**9)
     looked = 0
     for route, rule in TABLE.items():
