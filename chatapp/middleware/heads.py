@@ -4,6 +4,9 @@ uvicorn knows limits for neither: whoever opens connections and sends a byte now
 them, and a header line, or the trailer of a body, is kept in memory however long it is. This is
 uvicorn's own protocol with an account of what came and has not become a request yet. Named on its
 command line: `--http chatapp.middleware.heads:BoundedHttp`.
+
+It also tells the request that is being answered of a lost connection. uvicorn tells the last one
+that came: with another behind it (pipelined), an answer would go on into a closed socket.
 """
 
 from __future__ import annotations
@@ -34,10 +37,12 @@ class BoundedHttp(HttpToolsProtocol):
 
     # One attribute more in uvicorn's dictionary and it no longer shares its keys with those of the
     # other connections: 1.6 KB each.
-    __slots__ = ("_heard", "_in_head", "_late", "_room_bytes")
+    __slots__ = ("_answered", "_heard", "_in_head", "_late", "_room_bytes")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._answered: RequestResponseCycle | None = None
+        """Being answered now, or last."""
         self._late: TimerHandle | None = None
         self._in_head = True
         """Also between two requests: what comes next is a head."""
@@ -52,6 +57,9 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget_timer()
+        if self._answered is not None and not self._answered.response_complete:
+            self._answered.disconnected = True
+            self._answered.message_event.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -75,7 +83,10 @@ class BoundedHttp(HttpToolsProtocol):
         self._forget_timer()
         self._in_head = False
         self._room_bytes = MAX_HEAD_BYTES
+        idle = self._idle
         super().on_headers_complete()
+        if idle:
+            self._answered = self.cycle
 
     def on_body(self, body: bytes) -> None:
         earned = self._room_bytes + len(body) * (FRAMING_PER_BODY_BYTE + 1)
@@ -86,6 +97,11 @@ class BoundedHttp(HttpToolsProtocol):
         self._in_head = True
         self._room_bytes = MAX_HEAD_BYTES
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        if self.pipeline:
+            self._answered = self.pipeline[-1][0]
+        super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
         if self._room_bytes < 0:

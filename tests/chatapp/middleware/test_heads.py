@@ -29,6 +29,8 @@ class Echo:
     def __init__(self) -> None:
         self.scopes: list[Scope] = []
         self.let_go = asyncio.Event()
+        self.gone = asyncio.Event()
+        """The client of /stream is."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scopes.append(scope)
@@ -42,8 +44,16 @@ class Echo:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"begun", "more_body": True})
         if scope["path"] == "/stream":
+            hearing = asyncio.create_task(self._hear(receive))
             await self.let_go.wait()
+            hearing.cancel()
         await send({"type": "http.response.body", "body": body, "more_body": False})
+
+    async def _hear(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self.gone.set()
+        self.let_go.set()
 
 
 class Served:
@@ -209,3 +219,19 @@ async def test_what_cannot_be_read_does_not_get_into_an_answer_that_runs(served:
         await reader.readuntil(b"begun\r\n")
         writer.write(b"\0\0\0\r\n\r\n")
         assert b"HTTP/1.1" not in await whole(reader)
+
+
+@pytest.mark.parametrize("behind", [0, 1, 2], ids=["alone", "one", "two"])
+async def test_an_answer_hears_that_its_client_is_gone_whatever_came_behind_it(
+    served: Served, behind: int
+) -> None:
+    """uvicorn tells only the last request of a connection."""
+    async with served.socket() as (reader, writer):
+        writer.write(b"GET /first HTTP/1.1\r\nhost: x\r\n\r\n" if behind == 2 else b"")
+        writer.write(b"GET /stream HTTP/1.1\r\nhost: x\r\n\r\n")
+        writer.write(b"GET /never HTTP/1.1\r\nhost: x\r\n\r\n" * min(behind, 1))
+        while not any(scope["path"] == "/stream" for scope in served.app.scopes):
+            assert await asyncio.wait_for(reader.read(65536), WHOLE_S)
+        writer.transport.abort()  # a reset: it is heard of though nothing is read any more
+    await asyncio.wait_for(served.app.gone.wait(), WHOLE_S)
+    assert [s["path"] for s in served.app.scopes if s["path"] == "/never"] == []
