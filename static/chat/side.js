@@ -100,7 +100,8 @@ function place(button) {
   const below = button.bottom + 4;
   const top = below + height <= innerHeight ? below : Math.max(4, button.top - height - 4);
   menu.style.top = `${top}px`;
-  menu.style.left = `${Math.max(4, Math.min(button.right - width, innerWidth - width - 4))}px`;
+  const left = document.dir === 'rtl' ? button.left : button.right - width;
+  menu.style.left = `${Math.max(4, Math.min(left, innerWidth - width - 4))}px`;
 }
 
 menu.addEventListener('keydown', (event) => {

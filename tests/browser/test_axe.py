@@ -14,7 +14,8 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import expect
 
 from chatapp.templatetags.words import table
-from tests.browser.conftest import DESK, PHONE
+from tests.browser.conftest import DESK, PASSWORD, PHONE
+from tests.chatapp.test_second_step import code_of
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -61,7 +62,7 @@ async def test_every_page(visitor: Person) -> None:
     chat = page.url
     for path in (
         *("/chats/", "/chats/?q=say", "/chats/?q=nothing+like+it", f"{chat}settings"),
-        *("/account/", "/account/password/change/", "/account/email/", "/account/logout/"),
+        *("/account/", "/account/password/", "/account/email/", "/account/logout/"),
         "/nothing-here/",
     ):
         await page.goto(path)
@@ -69,10 +70,37 @@ async def test_every_page(visitor: Person) -> None:
     assert found == []
 
 
+async def test_pages_of_the_second_step(visitor: Person) -> None:
+    page, found = visitor.page, []
+    await page.goto("/account/codes/")
+    found += await bad(page, "is it you?")
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.get_by_role("button", name="Go on").click()
+    secret = await page.locator(".secret").inner_text()
+    found += await bad(page, "set up")
+    await page.get_by_label("Authenticator code").fill(code_of(secret))
+    await page.get_by_role("button", name="Ask for codes from now on").click()
+    await expect(page.locator(".secrets li")).to_have_count(10)
+    found += await bad(page, "recovery codes")
+    for path in ("/account/recovery/new/", "/account/codes/off/", "/account/code/again/"):
+        await page.goto(path)
+        found += await bad(page, path)
+    assert found == []
+
+
+async def test_another_language(new_person: NewPerson) -> None:
+    person = await new_person(locale="ar", bypass_csp=True)
+    found = []
+    for path in ("/", "/account/", "/chats/"):
+        await person.page.goto(path)
+        found += await bad(person.page, path)
+    assert found == []
+
+
 async def test_pages_for_strangers(new_person: NewPerson) -> None:
     person = await new_person(signed_in=False, bypass_csp=True)
     found = []
-    for path in ("/account/login/", "/account/signup/", "/account/password/reset/"):
+    for path in ("/account/login/", "/account/signup/", "/account/forgotten/"):
         await person.page.goto(path)
         found += await bad(person.page, path)
     assert found == []

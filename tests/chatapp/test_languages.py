@@ -27,6 +27,10 @@ ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
 SAID = {"aria-label", "title", "placeholder", "alt", "data-done"}
 """Attributes that people read or hear."""
+STYLES = sorted((ROOT / "static" / "chat").glob("*.css"))
+SIDES = re.compile(r"(?:(?<=[-\s;{])(?:left|right)(?:-[a-z]+)?\s*:|:\s*(?:left|right)\b)[^;}]*")
+FOUR = re.compile(r"(?:inset|margin|padding): " + " ".join([r"([^\s;()]+)"] * 4) + ";")
+"""Top, right, bottom, left."""
 SKIPPED = {"blocktranslate", "comment"}
 
 
@@ -143,6 +147,20 @@ def test_bare_text_is_seen(template: str) -> None:
 )
 def test_what_is_translated_is_not_bare(template: str) -> None:
     assert bare_text(template) == []
+
+
+@pytest.mark.parametrize("path", STYLES, ids=lambda path: path.name)
+def test_styles_know_start_and_end_but_no_left_or_right(path: Path) -> None:
+    """Left is where a line ends in Arabic: `margin-inline-start`, `inset-inline-end`, `end`."""
+    style = path.read_text(encoding="utf-8")
+    assert SIDES.findall(style) == []
+    assert [four for four in FOUR.findall(style) if four[1] != four[3]] == []
+
+
+def test_sides_are_seen() -> None:
+    for rule in ("margin-left: 1px", "left:0", "text-align: right", "border-right-width: 2px"):
+        assert SIDES.search(f".a {{ {rule} }}"), rule
+    assert not SIDES.search(".words .right { inset-inline-end: 0; text-align: end; }")
 
 
 async def said(path: str, *, accepts: str, client: AsyncClient | None = None) -> str:
