@@ -23,7 +23,7 @@ from chatapp.templatetags.words import table
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-RULES: Final = 2
+RULES: Final = 3
 """Raise it whenever the same text becomes other HTML."""
 
 

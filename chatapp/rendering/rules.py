@@ -33,6 +33,7 @@ _DIRECTIONS: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _BLANK: Final = " \t\n"
 _ALNUM: Final = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _WORD: Final = re.compile(r"[ (][A-Za-z]{3}")
+_TASK: Final = re.compile(r"\[([ xX])\][ \t\n]")
 _CLOSINGS: Final = {"$$": "$$", "\\[": "\\]", "\\(": "\\)"}
 
 
@@ -47,6 +48,7 @@ class Parser(MarkdownIt):
         self.block.ruler.before("fence", "math_block", _math_block, interrupts)  # type: ignore[arg-type]  # RuleOptionsType
         self.inline.ruler.before("escape", "math_inline", _math_inline)
         self.core.ruler.before("inline", "too_long", _too_long)
+        self.core.ruler.before("inline", "tasks", _tasks)
 
     def validateLink(self, url: str) -> bool:  # noqa: N802 - markdown-it's name
         return is_link(url)
@@ -98,6 +100,15 @@ def _plain(state: StateBlock, start: int, following: int) -> None:
     token = state.push("plain", "p", 0)
     token.content = state.getLines(start, following, state.blkIndent, False).strip(_BLANK)
     token.map = [start, following]
+
+
+def _tasks(state: StateCore) -> None:
+    """Points that are to be ticked off have a box, as a sign: there is nothing to press."""
+    for at, token in enumerate(state.tokens):
+        if token.type != "inline" or at < 2 or state.tokens[at - 2].type != "list_item_open":
+            continue
+        if box := _TASK.match(token.content):
+            token.content = ("☐" if box[1] == " " else "☑") + token.content[3:]
 
 
 def _too_long(state: StateCore) -> None:

@@ -33,6 +33,7 @@ const INTERRUPTS = { alt: ['paragraph', 'reference', 'blockquote', 'list'] };
 parser.block.ruler.before('fence', 'math_block', mathBlock, INTERRUPTS);
 parser.inline.ruler.before('escape', 'math_inline', mathInline);
 parser.core.ruler.before('inline', 'too_long', tooLong);
+parser.core.ruler.before('inline', 'tasks', tasks);
 
 /**
  * A text as both sides read it: lines end with LF, and marks that turn the direction of reading are
@@ -86,6 +87,15 @@ function plain(state, from, next) {
   const token = state.push('plain', 'p', 0);
   token.content = trimmed(state.getLines(from, next, state.blkIndent, false));
   token.map = [from, next];
+}
+
+/** Points that are to be ticked off have a box, as a sign: there is nothing to press. @param {State} state */
+function tasks({ tokens }) {
+  tokens.forEach((/** @type {Token} */ token, /** @type {number} */ at) => {
+    if (token.type !== 'inline' || tokens[at - 2]?.type !== 'list_item_open') return;
+    const box = /^\[([ xX])\][ \t\n]/.exec(token.content);
+    if (box) token.content = (box[1] === ' ' ? '☐' : '☑') + token.content.slice(3);
+  });
 }
 
 /** @param {State} state */

@@ -17,6 +17,8 @@ from chatapp.templatetags.markdown import markdown
         ("# a\n### b\n##### c", "<h3>a</h3><h5>b</h5><h6>c</h6>"),
         ("- a\n- b", '<ul dir="auto"><li>a</li><li>b</li></ul>'),
         ("7. a\n\n8. b", '<ol dir="auto" start="7"><li><p>a</p></li><li><p>b</p></li></ol>'),
+        ("- [ ] a\n- [x] b [x]", '<ul dir="auto"><li>☐ a</li><li>☑ b [x]</li></ul>'),
+        ("[ ] a\n\n- [x]b", '<p>[ ] a</p><ul dir="auto"><li>[x]b</li></ul>'),
         ("<b>x</b> & y", "<p>&lt;b&gt;x&lt;/b&gt; &amp; y</p>"),
         ("a ~~b~~ **c**", "<p>a <s>b</s> <strong>c</strong></p>"),
         ("[x](javascript:alert(1))", "<p>[x](javascript:alert(1))</p>"),
