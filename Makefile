@@ -104,7 +104,7 @@ bench: setup
 
 # Beside a page that reads all of the answer anew per frame; needs npm's registry once.
 bench-page: setup
-	$(BIN)/python tests/bench/page.py $(ARGS)
+	$(BIN)/python -m tests.bench.page $(ARGS)
 
 # The lock is what is asked about, not the environment. The tool has an environment of its own, as
 # below: it would bring twenty packages into ours. Strict: what could not be asked about is a failure,

@@ -8,7 +8,8 @@ Ends with status 1 if a bar is missed: script per flush p95 <= 16 ms at 100 toke
 1,000 at most a third of the baseline's long frames, a worst one of at most 0.4 of its worst, and at
 most 0.35 of its scripting (processor time). A flush is as fast as in the best of three runs (--runs), which all
 have the same flushes: what another process took is not ours. Frames are as they came: on a machine
-with other work only their ratios mean something.
+with other work only their ratios mean something. Last, a chat of 200 messages (chat_page.py):
+interactive within 1.5 s, layout shift of an answer at most 0.05.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ import tempfile
 from pathlib import Path
 
 from playwright.async_api import async_playwright
+
+from tests.bench import chat_page
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 VENDOR = ROOT / "deploy" / "vendor"
@@ -172,11 +175,13 @@ async def main() -> int:
                 ]
                 results[name] = figures(seen)
                 print(name, json.dumps(results[name]))
+            results["chat"] = await chat_page.measure(browser, document()[:1_200], chosen.runs)
+            print("chat", json.dumps(results["chat"]))
             await browser.close()
     if chosen.json:
         chosen.json.write_text(json.dumps(results, indent=2) + "\n")
     missed = 0
-    for what, measured, most in verdict(results):
+    for what, measured, most in verdict(results) + chat_page.verdict(results["chat"]):
         missed += measured > most
         print(
             f"{'ok    ' if measured <= most else 'MISSED'} {what}: {measured:g} (at most {most:.3g})"

@@ -200,14 +200,14 @@ async def test_a_form_leads_nowhere_else(ann: Browser, user: User) -> None:
 
 
 async def test_a_long_chat_is_shown_from_its_end_and_in_pages(ann: Browser, user: User) -> None:
-    texts = [f"turn-{n:03}" for n in range(1, 102)]
+    texts = [f"said-{n:03}" for n in range(1, 102)]
     chat = await sync_to_async(make)(user, *texts)
     url = f"/chats/{chat.pk}/"
     seen: list[str] = []
     page = await ann.get(url)
     assert 'id="composer"' in page.html
     while True:
-        seen = re.findall(r"<p>(turn-\d{3})", page.html[page.html.index("<ol id=") :]) + seen
+        seen = re.findall(r"<p>(said-\d{3})", page.html[page.html.index("<ol id=") :]) + seen
         older = re.search(r'data-part="older" href="(\?before=\d+)"', page.html)
         if older is None:
             break
@@ -216,8 +216,8 @@ async def test_a_long_chat_is_shown_from_its_end_and_in_pages(ann: Browser, user
         assert table()["chats"]["part"] in page.text
     assert seen == texts
     around = await ann.get(f"{url}?at=50")
-    assert "turn-050" in around.html
-    assert "turn-101" not in around.html[around.html.index("<ol id=") :]
+    assert "said-050" in around.html
+    assert "said-101" not in around.html[around.html.index("<ol id=") :]
     assert (await ann.get(f"{url}?before=zwölf&at=99999999999999999999")).status == 200
 
 
