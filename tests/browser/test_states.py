@@ -37,7 +37,7 @@ async def pictures(person: Person, name: str) -> None:
     OUTPUT.mkdir(parents=True, exist_ok=True)
     page = person.page
     for scheme in ("light", "dark"):
-        await page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # a literal
+        await page.emulate_media(color_scheme=scheme)
         for size in (DESK, PHONE):
             await page.set_viewport_size(size)  # type: ignore[arg-type]  # a TypedDict
             await page.screenshot(path=OUTPUT / f"state-{name}-{scheme}-{size['width']}.png")
