@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -75,12 +75,19 @@ def commit(works: Sequence[Callable[[], Any]]) -> list[Any]:
     """Each one's result, or the exception that it raised. On a database thread.
 
     Together without savepoints first, which would be half of all statements; if one of them fails,
-    or the commit itself, nothing was written and each runs for itself.
+    or the commit itself, nothing was written and each runs for itself. A transaction that could not
+    even begin is everybody's failure: behind a lock each would wait as long, one after the other.
     """
     with write_turn():
         if len(works) > 1:
-            with suppress(Exception), transaction.atomic():
-                return [work() for work in works]
+            begun = False
+            try:
+                with transaction.atomic():
+                    begun = True
+                    return [work() for work in works]
+            except Exception as error:  # noqa: BLE001 - each raises its own, to whoever waits for it
+                if not begun:
+                    return [error] * len(works)
         return [_outcome(work) for work in works]
 
 

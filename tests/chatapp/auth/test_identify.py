@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.contrib.sessions.models import Session
+from django.db import OperationalError
+from django.db.models import QuerySet
 from django.test import Client
 from django.utils import timezone
 
@@ -73,6 +75,18 @@ def test_the_use_of_a_key_is_noted_once_a_minute(
     with django_assert_num_queries(1):
         by_key(key)
     assert ApiKey.objects.get().last_used_at is not None
+
+
+def test_a_key_is_good_where_its_use_cannot_be_noted(
+    key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk, a lock that somebody holds: reading goes on."""
+
+    def full(*_: object, **__: object) -> int:
+        raise OperationalError("database or disk is full")
+
+    monkeypatch.setattr(QuerySet, "update", full)
+    assert by_key(key) is not None
 
 
 def test_a_session_names_its_person(

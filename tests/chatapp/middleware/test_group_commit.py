@@ -73,6 +73,25 @@ def test_a_commit_that_fails_is_repeated_one_by_one(monkeypatch: pytest.MonkeyPa
     assert names() == {"ann", "bob"}
 
 
+def test_behind_a_lock_all_wait_once_and_not_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun = 0
+
+    class Locked:
+        def __enter__(self) -> None:
+            nonlocal begun
+            begun += 1
+            raise OperationalError("database is locked")
+
+        def __exit__(self, *exc: object) -> None: ...
+
+    monkeypatch.setattr(transaction, "atomic", Locked)
+    outcomes = commit([make("ann"), make("bob"), make("cem")])
+    assert [type(outcome) for outcome in outcomes] == [OperationalError] * 3
+    assert begun == 1
+
+
 @pytest.fixture
 def thread() -> Iterator[DatabaseThread]:
     made = DatabaseThread("test-writer")
