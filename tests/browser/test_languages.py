@@ -80,6 +80,12 @@ async def test_a_chat_from_right_to_left(new_person: NewPerson) -> None:
     await person.shot("ar-chat")
     await page.reload()
     await expect(person.answer.end).to_contain_text(happened, timeout=PATIENCE_MS)
+    # A name in another script begins where the others do, and under nothing.
+    title = await middle(person, "#side .chat-title")
+    more = await middle(person, "#side .chat-more")
+    assert title > more
+    aligned = "it => getComputedStyle(it).textAlign"
+    assert "right" in await page.locator("#side .chat-title").first.evaluate(aligned)
     # English within: each paragraph begins where its own language does.
     text = person.answer.words.locator("p").first
     assert await text.evaluate("it => getComputedStyle(it).unicodeBidi") == "plaintext"
