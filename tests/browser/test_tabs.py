@@ -9,6 +9,7 @@ import pytest
 from playwright.async_api import expect
 
 from tests.browser.conftest import stored
+from tests.browser.test_devices import HIDE
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -120,10 +121,57 @@ async def test_a_tab_that_is_left_says_so_for_itself_alone(person: Person) -> No
     await person.page.close()  # it asked; the other one holds the line and has never shown it
     await asyncio.sleep(6)  # twice the patience after a leave
     assert (await stored(other, rid))["status"] == "in_progress"
-    await other.page.goto("about:blank")
+    await other.page.close()  # the last one
 
     async def over() -> bool | None:
         body = await stored(other, rid)
         return (body["status"], body["reason"]) == ("cancelled", "abandoned") or None
 
     assert await wait_until(over, "the answer to be given up", timeout=30)
+
+
+async def test_a_hidden_page_is_no_leave(person: Person) -> None:
+    """Law 8"""
+    await person.page.goto("/")
+    answer = await person.ask("say:3400 every:30")
+    await answer.until_words(3)
+    await person.page.evaluate(HIDE)
+    await person.page.evaluate("look(true)")
+    await asyncio.sleep(6)  # twice the patience after a leave
+    assert (await stored(person, await answer.id()))["status"] == "in_progress"
+    await person.page.evaluate("look(false)")
+    await answer.until_words(150)
+
+
+async def test_a_page_that_thaws_in_mid_answer_goes_on_at_once(person: Person) -> None:
+    await person.page.goto("/")
+    answer = await person.ask("say:400 every:40")
+    await answer.until_words(5)
+    rid = await answer.id()
+    devtools = await person.context.new_cdp_session(person.page)
+    for _ in range(2):
+        await devtools.send("Page.setWebLifecycleState", {"state": "frozen"})
+        begun = (await stored(person, rid))["seq"]
+
+        async def further(begun: int = begun) -> bool | None:
+            return (await stored(person, rid))["seq"] > begun + 30 or None
+
+        assert await wait_until(further, "the answer to go on meanwhile", timeout=20)
+        behind = len((await stored(person, rid))["text"].split())
+        await devtools.send("Page.setWebLifecycleState", {"state": "active"})
+        await expect(answer.words).to_contain_text(f"word{behind} ", timeout=3_000)
+    text = await answer.text()
+    assert text == words(len(text.split())), "each word once and in order"
+
+
+async def test_a_network_that_is_switched_is_a_pause_of_a_moment(person: Person) -> None:
+    await person.page.goto("/")
+    answer = await person.ask("say:300 every:40")
+    await answer.until_words(5)
+    for _ in range(3):
+        await person.context.set_offline(True)
+        await person.context.set_offline(False)
+        said = len((await answer.text()).split())
+        await expect(answer.words).to_contain_text(f"word{said + 30} ", timeout=6_000)
+    await answer.until_status("completed")
+    assert await answer.text() == words(300)
