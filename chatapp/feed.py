@@ -129,15 +129,16 @@ class Feed:
 
     async def _catch_up(self, watcher: Watcher, since: datetime | None) -> None:
         now = runtime.now()
+        since = since or now
         watcher.say("changes", {"at": services.cursor(now)})
         try:
             found = await services.changed_chats(
-                users=[watcher.user_id], since=since or now, limit=services.MOST + 1
+                users=[watcher.user_id], since=since, limit=services.MOST + 1
             )
         except RecordUnavailable:
             watcher.shut("the database is away; try again")
             return
-        if len(found) > services.MOST:
+        if sum(change.at > services.cursor(since) for _, change in found) > services.MOST:
             watcher.say("stale", {})
         watcher.tell([change for _, change in found])
 

@@ -116,6 +116,8 @@ class Lines:
         try:
             if not seen:
                 raise no_such()
+            if gone.done():
+                return  # its leave may have been faster than this: attending now would undo it
             source = await self._streams.open(wish, principal)
         except Problem as problem:
             wait = problem.headers.get("Retry-After")

@@ -271,15 +271,7 @@ async def frame(user: User, chat: Chat | None = None) -> dict[str, Any]:
     """What every page for people who have signed in shows beside its own things."""
     as_of = services.cursor(runtime.now())  # before the list is read: what changes then is told
     side = await services.list_chats(user=user)
-    naming = chat is not None and services.may_be_named(chat)
-    return {
-        "user": user,
-        "theme": user.theme,
-        "chat": chat,
-        "side": side,
-        "as_of": as_of,
-        "naming": naming,
-    }
+    return {"user": user, "theme": user.theme, "chat": chat, "side": side, "as_of": as_of}
 
 
 async def _shared(

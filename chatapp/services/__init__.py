@@ -61,7 +61,7 @@ from chatapp.services.reading import recorded, snapshot
 from chatapp.services.repair import Sweep
 from chatapp.services.settling import records
 from chatapp.services.stopping import Stopping, cancel, leave
-from chatapp.services.titles import Titles, may_be_named
+from chatapp.services.titles import Titles
 from chatapp.services.transcript import Left, Window, window
 from chatapp.services.waiting import rewrite
 
@@ -114,7 +114,6 @@ __all__ = [
     "leave",
     "list_chats",
     "make_api_key",
-    "may_be_named",
     "may_continue",
     "models_of",
     "moment",

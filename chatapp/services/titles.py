@@ -53,16 +53,6 @@ FRESH: Final = timedelta(hours=1)
 turned on after a year."""
 
 
-SOON: Final = timedelta(minutes=1)
-"""After its answer a chat is named within this time, or not at all, unless workers are away."""
-
-
-def may_be_named(chat: Chat) -> bool:
-    """A model is asked for its name now, or is about to be."""
-    unnamed = settings.TITLES and chat.titled_by == Chat.TitledBy.WORDS
-    return bool(unnamed and timezone.now() - chat.updated_at < SOON)
-
-
 @dataclass(frozen=True, slots=True)
 class Untitled:
     chat_id: UUID

@@ -74,7 +74,7 @@ function notify({ id, title, status }) {
     const note = new Notification(title, { body, tag: id });
     note.addEventListener('click', () => {
       window.focus();
-      if (id !== shown()) location.assign((button.dataset.chat ?? '').replace(NOBODYS, id));
+      if (id !== shown()) location.assign((button.dataset.address ?? '').replace(NOBODYS, id));
       note.close();
     });
   } catch {

@@ -50,6 +50,7 @@ export class LiveList {
       item?.remove();
       return;
     }
+    if (!item && change.at <= this.#asOf) return; // further down than the list is shown
     if (!item || (item.dataset.pinned !== undefined) !== change.pinned) {
       await this.renew();
       return;

@@ -1,15 +1,13 @@
 /**
  * The list of chats without loading the page anew: looking for words as they are typed, more chats,
- * a menu for each, renaming in place, and titles that the server finds later. Without this module
- * the same links and forms lead to pages of their own.
+ * a menu for each, and renaming in place. Without this module the same links and forms lead to pages of
+ * their own. What changes by itself or elsewhere is shown by live.js.
  */
 import { get, patch } from './http.js';
 import { fetchPage, partOf } from './pages.js';
 
 /** A pause in typing this long is taken for the end of a word. */
 const PAUSE_MS = 250;
-/** After an answer's end: a title comes within seconds, or not at all. */
-const TITLE_LOOKS_MS = [2_000, 4_000, 8_000, 16_000];
 const LISTING = '[data-part="listing"]';
 
 const side = /** @type {HTMLElement} */ (document.getElementById('side'));
@@ -182,7 +180,7 @@ export function showTitle(chat, title) {
   }
 }
 
-// -- titles that come later, and what will be left out ---------------------------------------------
+// -- what will be left out ---------------------------------------------
 /** The chat of this page, or ''. */
 export function shown() {
   const data = document.getElementById('page')?.textContent;
@@ -192,26 +190,9 @@ export function shown() {
 const transcript = document.getElementById('transcript');
 if (transcript && shown()) {
   const ends = new MutationObserver((changes) => {
-    if (changes.some(({ target }) => !(/** @type {Element} */ (target).hasAttribute('data-running')))) void answered();
+    if (changes.some(({ target }) => !(/** @type {Element} */ (target).hasAttribute('data-running')))) void lookAhead(shown());
   });
   ends.observe(transcript, { subtree: true, attributeFilter: ['data-running'] });
-  // An answer may have ended before this page came; then its chat is being named now.
-  if (side.querySelector('[data-naming]') && !transcript.querySelector('[data-running]')) void answered();
-}
-
-async function answered() {
-  const chat = shown();
-  void lookAhead(chat);
-  const item = side.querySelector(`[data-chat="${chat}"]`);
-  const before = item && part('title', item)?.textContent;
-  for (const wait of TITLE_LOOKS_MS) {
-    await new Promise((resolve) => setTimeout(resolve, wait));
-    const { status, body } = await get(`/api/chats/${chat}`);
-    if (status !== 200 || body.titled_by !== 'words') {
-      if (status === 200 && body.title !== before) showTitle(chat, body.title);
-      return;
-    }
-  }
 }
 
 /** @param {string} chat */

@@ -106,8 +106,10 @@ async def test_a_name_that_a_model_finds_is_shown_without_loading_the_page_anew(
     await answer.until_status("completed")
     await expect(item(person, "say:60")).to_be_visible()
     code = f"""
+from django.utils import timezone
 from chatapp.models import Chat
-Chat.objects.filter(user__username={person.name!r}).update(title="Three words", titled_by="model")
+mine = Chat.objects.filter(user__username={person.name!r})
+mine.update(title="Three words", titled_by="model", changed_at=timezone.now())
 """
     person.site.manage("shell", "--no-imports", "-c", code)
     await expect(item(person, "Three words")).to_be_visible(timeout=30_000)

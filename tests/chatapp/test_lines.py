@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +16,8 @@ from chatapp.auth import make_key
 from chatapp.lines import MOST
 from chatapp.models import Chat, Response, User
 from relay import StopReason
-from tests.chatapp.conftest import Api, is_problem, scribe_of
+from tests.chatapp.asgi_client import communicate
+from tests.chatapp.conftest import Api, is_problem, scribe_of, talk
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -147,6 +149,21 @@ async def test_a_viewer_of_a_line_is_present_at_all_its_answers(
         await stream.disconnect()
 
 
+async def test_who_is_gone_before_the_line_is_open_is_not_present(
+    api: Api, site: Site, store: MemoryStore, bearer: str
+) -> None:
+    """Law 8: a page that goes at once has said so already, and would count for minutes."""
+    rid = await api.ask()
+    url = f"/api/events?viewer=v1&changes&follow={rid}"
+    line = communicate(site.application, "GET", url, {"authorization": bearer})
+    await line.send_input({"type": "http.request", "body": b"", "more_body": False})
+    await line.send_input({"type": "http.disconnect"})
+    await line.wait(10)
+    log = store._logs.get(rid)
+    assert log is not None
+    assert [name for name in log.presence._until if name.endswith("/v1")] == []
+
+
 async def test_changes_are_told_as_they_happen_on_any_device(
     api: Api, site: Site, store: MemoryStore, bearer: str, user: User
 ) -> None:
@@ -189,6 +206,20 @@ async def test_who_comes_back_is_told_what_changed_meanwhile_and_nobody_elses(
         await stream.disconnect()
 
 
+async def test_another_branch_that_is_shown_is_a_change(
+    api: Api, site: Site, store: MemoryStore, bearer: str, user: User
+) -> None:
+    chat = await services.start_chat(user=user, title="Tides")
+    first, *_ = await sync_to_async(talk)(chat, "hello", "hi")
+    await Chat.objects.filter(pk=chat.pk).aupdate(changed_at=runtime.now() - timedelta(hours=1))
+    async with site.request("GET", "/api/events?changes", authorization=bearer) as stream:
+        await stream.until("changes")
+        last = await services.choose(message=first)
+        await until(stream, lambda: chats(stream))
+        assert chats(stream)[-1]["last"] == last
+        await stream.disconnect()
+
+
 async def test_who_missed_more_than_a_page_of_changes_is_told_to_look_anew(
     api: Api, site: Site, store: MemoryStore, bearer: str, user: User
 ) -> None:
@@ -198,7 +229,7 @@ async def test_who_missed_more_than_a_page_of_changes_is_told_to_look_anew(
         for n in range(services.MOST + 1)
     ]
     await Chat.objects.abulk_create(rows)
-    url = f"/api/events?changes={services.cursor(now)}"
+    url = f"/api/events?changes={services.cursor(now) - 1}"
     async with site.request("GET", url, authorization=bearer) as stream:
         await stream.until("stale")
         await stream.disconnect()

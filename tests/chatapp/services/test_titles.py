@@ -11,7 +11,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
-from chatapp import services
+from chatapp import runtime, services
 from chatapp.models import AuditEvent, Chat, User
 from chatapp.services import Titles, titles
 from chatapp.services.titles import title_in
@@ -111,14 +111,13 @@ async def test_a_persons_own_name_wins_also_while_the_model_thinks(
         assert (row.title, row.titled_by) == (title, "person")
 
 
-async def test_a_page_looks_for_a_name_only_while_one_may_come(user: User, settings: Any) -> None:
+async def test_a_name_is_told_to_open_pages(user: User) -> None:
     chat = await answered(user)
-    await chat.arefresh_from_db()
-    assert services.may_be_named(chat)
-    chat.updated_at -= timedelta(minutes=2)
-    assert not services.may_be_named(chat)
-    chat.updated_at, settings.TITLES = timezone.now(), False
-    assert not services.may_be_named(chat)
+    before = runtime.now()
+    await naming(Provider("Tides"))()
+    [(_, change)] = await services.changed_chats(users=[user.pk], since=before)
+    assert (change.id, change.title, change.titled_by) == (str(chat.pk), "Tides", "model")
+    assert change.at >= services.cursor(before)
 
 
 async def test_two_processes_ask_once(user: User) -> None:
