@@ -51,7 +51,8 @@ class Broken(Counter[tuple[Law, bool]]):
     """How often each law was broken; True beside it: by the double fault, which cannot be had.
 
     The double fault is one: the store lost its tail, and the one writer that could restore it is
-    gone, before the record was final.
+    gone, before the record was final. Or, of what was used: whoever had made the record final could
+    not count it, and died before its next sweep.
     """
 
     def note(self, law: Law, *, double: bool = False) -> None:
@@ -68,6 +69,8 @@ class Attendance:
     def __init__(self, world: World) -> None:
         self._world = world
         self._attached: set[str] = set()
+        self._forgotten: set[str] = set()
+        """Attached when the store lost its tail, and not heard of since."""
         self._may: dict[str, int] = {}
         self._must: dict[str, int] = {}
 
@@ -85,11 +88,16 @@ class Attendance:
         self._attached.add(viewer)
         self._may["creator"] = LONG_AGO
 
+    def heard(self, viewer: str) -> None:
+        """The store was told that it is there."""
+        self._forgotten.discard(viewer)
+
     def lost(self, viewer: str) -> None:
         if viewer in self._attached and (patience := self._world.patience):
             now = self._world.now
-            # A store that had no log when the viewer came was never told of it.
-            told = viewer in self._world.store.kept.viewers
+            # A store that had no log when the viewer came was never told of it; one that lost its
+            # tail knows of it as of some time ago.
+            told = viewer in self._world.store.kept.viewers and viewer not in self._forgotten
             self._may[viewer] = now + patience.cancel_after if told else LONG_AGO
             self._must[viewer] = now + patience.cancel_after + 2 * HEARTBEAT + HEARTBEAT_LATE + 3
         self._attached.discard(viewer)
@@ -101,6 +109,7 @@ class Attendance:
 
     def store_lost(self) -> None:
         """Only who is there can come back to a store that forgot them; others may be forgotten."""
+        self._forgotten |= self._attached
         if patience := self._world.patience:
             for viewer in self._may.keys() - {"creator"}:
                 self._may[viewer] = LONG_AGO
@@ -161,7 +170,7 @@ def _judge_quota(world: World) -> None:
     if any(until >= world.now for until in kept.reserved.values()):
         broken.note(Law.RESERVED_FOR_GOOD)
     if world.record.final and kept.total != BEFORE + len(world.record.final.text):
-        broken.note(Law.MISCOUNTED)
+        broken.note(Law.MISCOUNTED, double=world.record.forgot)
 
 
 def _is_one_run(words: tuple[str, ...]) -> bool:

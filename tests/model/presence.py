@@ -68,6 +68,7 @@ class Presence:
         self._note(viewer)
 
     def _note(self, viewer: str) -> None:
+        self._world.attendance.heard(viewer)
         if not self._early:
             viewers = {**self._store.kept.viewers, viewer: self._until()}
             viewers.pop("creator", None)

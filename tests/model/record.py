@@ -11,6 +11,9 @@ from tests.model.state import LOG_LATE, State, text_of
 if TYPE_CHECKING:
     from tests.model.world import World
 
+DIES = 0.2
+"""Of the processes that owe a settlement, before their next sweep."""
+
 
 class Final(NamedTuple):
     status: str
@@ -32,6 +35,8 @@ class Record:
         """since when sweeps have found no log; one look is not enough to call it lost"""
         self._unsettled = False
         """no job brings a worker to what was finalized here, so it is tried again here"""
+        self.forgot = False
+        """the process that would have settled it died, and no job was left to bring a worker"""
         self._folded: Final | None = None
         """what a sweep has read and the next one will write: a slow process"""
         self._refill: tuple[dict[str, int], bool, int] | None = None
@@ -89,6 +94,9 @@ class Record:
         """What every process does every few seconds for rows that are not final."""
         world, kept = self._world, self._world.store.kept
         self._refill_quota()
+        if self._unsettled and not world.fair and world.deaths.random() < DIES:
+            self._unsettled = False
+            self.forgot |= not kept.jobs
         if self._unsettled and world.rules.settled_later:
             self._unsettled = not self.settle()
         if self._folded is not None:

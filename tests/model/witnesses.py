@@ -51,6 +51,7 @@ WITNESSES: Final = {
     "refill": (0, Law.MISCOUNTED),
     "refill_after_loss": (825, Law.MISCOUNTED),
     "refill_names_run": (4317, Law.MISCOUNTED),
-    "settled_later": (65074, Law.MISCOUNTED),
+    "settled_later": (229212, Law.MISCOUNTED),
+    "settled_by_finder": (428290, Law.MISCOUNTED),
     "refill_marks": (27, Law.MISCOUNTED),
 }

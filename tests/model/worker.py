@@ -214,7 +214,7 @@ class Worker:
 
     def _retire(self, run: Run) -> None:
         """The record is final: it wins over whatever the log says. PROTOCOL 8.1"""
-        if self._world.rules.settled_later and not self._world.record.settle():
+        if self._world.rules.settled_by_finder and not self._world.record.settle():
             return
         self._world.store.retire()
         run.phase = "ack"

@@ -30,6 +30,8 @@ class World:
 
     def __init__(self, seed: int, rules: Rules) -> None:
         self.dice = random.Random(seed)
+        self.deaths = random.Random(-seed - 1)
+        """of processes that owe something; dice of their own, so that seeds stay what they were"""
         self.rules = rules
         self.now = 1
         self.fair = False
