@@ -6,7 +6,6 @@ from them what they need.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
@@ -15,22 +14,18 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import content_disposition_header, url_has_allowed_host_and_scheme
-from django.utils.translation import gettext as _
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
 
 from chatapp import catalog, services
+from chatapp.chat_forms import Form
 from chatapp.templatetags.words import word
 from chatapp.views import frame, own_chat, person, signed_in
 from relay import RecordUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from django.http import HttpRequest
 
-    from chatapp.models import Chat
-    from chatapp.services import Settings
 
 N = TypeVar("N", int, float)
 KINDS: Final = {
@@ -57,55 +52,6 @@ async def chat_list(request: HttpRequest) -> HttpResponse:
     return render(request, "chat/list.html", context | await frame(user))
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """The settings of a chat as their form has them: texts."""
-
-    title: str
-    model: str
-    system_prompt: str
-    temperature: str
-    max_output_tokens: str
-
-    @classmethod
-    def of(cls, chat: Chat) -> Form:
-        temperature = "" if chat.temperature is None else f"{chat.temperature:g}"
-        tokens = "" if chat.max_output_tokens is None else str(chat.max_output_tokens)
-        return cls(chat.title, chat.model, chat.system_prompt, temperature, tokens)
-
-    @classmethod
-    def sent(cls, request: HttpRequest) -> Form:
-        def field(name: str) -> str:
-            return request.POST.get(name, "").replace("\r\n", "\n").strip()
-
-        return cls(
-            field("title"),
-            field("model"),
-            field("system_prompt"),
-            field("temperature"),
-            field("max_output_tokens"),
-        )
-
-    def changed(self, before: Form) -> Settings:
-        """What differs. Raises BadInput for what is no number."""
-        changed: Settings = {}
-        if self.title != before.title:
-            changed["title"] = self.title
-        if self.model and self.model != before.model:
-            changed["model"] = self.model
-        if self.system_prompt != before.system_prompt:
-            changed["system_prompt"] = self.system_prompt
-        if self.temperature != before.temperature:
-            changed["temperature"] = _number(
-                self.temperature, float, _("The temperature must be a number, or empty.")
-            )
-        if self.max_output_tokens != before.max_output_tokens:
-            trouble = _("The limit of an answer must be a whole number, or empty.")
-            tokens = _number(self.max_output_tokens, int, trouble)
-            changed["max_output_tokens"] = tokens
-        return changed
-
-
 @signed_in
 @cache_control(private=True, no_cache=True)
 async def chat_settings(request: HttpRequest, chat_id: UUID) -> HttpResponse:
@@ -114,7 +60,7 @@ async def chat_settings(request: HttpRequest, chat_id: UUID) -> HttpResponse:
     before, trouble = Form.of(chat), ""
     form = before
     if request.method == "POST":
-        form = Form.sent(request)
+        form = Form.sent(request, before)
         try:
             await services.update_chat(chat=chat, **form.changed(before))
         except services.Refused as exc:
@@ -191,12 +137,3 @@ def _uuid(text: str) -> UUID:
         return UUID(text)
     except ValueError as exc:
         raise Http404 from exc
-
-
-def _number(text: str, kind: Callable[[str], N], trouble: str) -> N | None:
-    if not text:
-        return None
-    try:
-        return kind(text)
-    except ValueError as exc:
-        raise services.BadInput(trouble) from exc

@@ -21,6 +21,7 @@ from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
 
 from chatapp import runtime, services
+from chatapp.chat_forms import Form
 from chatapp.middleware.admission import TooMany, visit_of
 from chatapp.models import Chat, Response, User
 from chatapp.offers import offers_of
@@ -105,15 +106,15 @@ async def chat_start(request: HttpRequest) -> HttpResponse:
     if earlier is not None and earlier.chat_id:
         return redirect("chat", earlier.chat_id)
     try:
-        chat = await services.start_chat(
-            user=user, model=typed.model, double_text=Chat.DoubleText.QUEUE
-        )
+        form = replace(Form.sent(request, Form()), title="", model="")
+        settings = form.changed(Form(double_text=""))
+        chat = await services.start_chat(user=user, **settings | {"model": typed.model})
         await services.send_message(
             user=user,
             chat=chat,
             text=typed.text,
             images=typed.images,
-            on_disconnect=policy_of(user),
+            on_disconnect=policy_of(user, request),
             idempotency_key=typed.key,
         )
     except TROUBLES as exc:
@@ -137,17 +138,18 @@ async def chat_send(request: HttpRequest, chat_id: UUID) -> HttpResponse:
         return redirect("chat", chat_id)  # back from signing in, where the form led
     user, typed = await person(request), Typed.of(request)
     chat = await own_chat(user, chat_id)
-    rule = request.POST.get("double_text", "")
+    before = Form.of(chat)
+    form = replace(Form.sent(request, before), title=before.title, model=before.model)
     try:
-        if rule in Chat.DoubleText and rule != chat.double_text:
-            await services.update_chat(chat=chat, double_text=rule)
+        if settings := form.changed(before):
+            await services.update_chat(chat=chat, **settings)
         await services.send_message(
             user=user,
             chat=chat,
             text=typed.text,
             images=typed.images,
             model=typed.model,
-            on_disconnect=policy_of(user),
+            on_disconnect=policy_of(user, request),
             idempotency_key=typed.key,
         )
     except TROUBLES as exc:
@@ -214,11 +216,13 @@ async def _home(
     request: HttpRequest, user: User, typed: Typed, exc: Exception | None = None, verb: str = "send"
 ) -> HttpResponse:
     page = {
-        "on_disconnect": _on_disconnect(user),
         "chat_url": _pattern("chat", UUID(int=0), "CHAT"),
         "limits": _limits(),
     }
-    context = await _shared(user, typed, None) | {"page": page, "examples": examples()}
+    context = await _shared(user, typed, None, more=Form.sent(request, Form())) | {
+        "page": page,
+        "examples": examples(),
+    }
     return _answer(request, "chat/home.html", context, exc, verb)
 
 
@@ -243,7 +247,6 @@ async def chat_page(
     page = {
         "chat": str(chat.pk),
         "announces": user.announces,
-        "on_disconnect": _on_disconnect(user),
         "double_text": chat.double_text,
         "limits": _limits(),
         "stop_url": reverse("response-stop", args=["RESPONSE"]),
@@ -251,7 +254,8 @@ async def chat_page(
     }
     # What was asked for: after a fallback somebody else's name stands at the answer.
     last_model = next((turn.asked_model for turn in turns[::-1] if turn.answer), chat.model)
-    context = await _shared(user, typed, last_model, chat) | {
+    more = Form.sent(request, Form.of(chat))
+    context = await _shared(user, typed, last_model, chat, more) | {
         "chat": chat,
         # The log knows of an end before the row does: the list must not contradict the page.
         "running_id": running.snapshot.id if running else "",
@@ -275,13 +279,18 @@ async def frame(user: User, chat: Chat | None = None) -> dict[str, Any]:
 
 
 async def _shared(
-    user: User, typed: Typed, model: str | None, chat: Chat | None = None
+    user: User,
+    typed: Typed,
+    model: str | None,
+    chat: Chat | None = None,
+    more: Form | None = None,
 ) -> dict[str, Any]:
     models = services.models_of(user)
     chosen = next((name for name in (typed.model, model) if name in models), None)
     return await frame(user, chat) | {
         "models": models,
         "offers": offers_of(user),
+        "more": more or Form(),
         "model": chosen or services.default_model(user),
         "text": typed.text,
         "key": uuid4().hex,
@@ -302,15 +311,13 @@ def _answer(
     return response
 
 
-def _on_disconnect(user: User) -> Any:
-    """For scripts to send along: somebody watches, with the server's patience (law 8), or no
-    matter who does."""
-    return "continue" if user.keeps_answering else {}
-
-
-def policy_of(user: User) -> Disconnect | None:
-    """The same for forms."""
-    return Disconnect() if user.keeps_answering else None
+def policy_of(user: User, request: HttpRequest | None = None) -> Disconnect | None:
+    """What a person's absence means to what they ask in the page: nothing, or law 8's default. The
+    box says it for each message."""
+    keeps = user.keeps_answering
+    if request is not None and "leaving" in request.POST:
+        keeps = request.POST["leaving"] == "keep"
+    return Disconnect() if keeps else None
 
 
 def _limits() -> dict[str, int]:

@@ -13,6 +13,7 @@
  */
 import { withAttached } from './attached.js';
 import { Attachments, LONG_CHARS } from './attachments.js';
+import { ModelPicker } from './picker.js';
 import { Pictures } from './pictures.js';
 import { fill } from './words.js';
 
@@ -109,6 +110,12 @@ export class Composer {
     return this.#box.value === '' && this.#attachments.texts.length === 0 && this.#pictures.urls.length === 0;
   }
 
+  /** What the absence of its readers means for the next answer (law 8): nothing, or the server's default. */
+  get onDisconnect() {
+    const leaving = /** @type {HTMLSelectElement} */ (this.#form.elements.namedItem('leaving'));
+    return leaving.value === 'keep' ? 'continue' : {};
+  }
+
   /** @param {boolean} ahead a message may be sent while an answer is being written */
   ahead(ahead) {
     this.#ahead = ahead;
@@ -158,7 +165,19 @@ export class Composer {
       event.preventDefault();
       void this.#take(files);
     });
+    const more = /** @type {HTMLDetailsElement} */ (this.#form.querySelector('[data-part="asking"]'));
+    document.addEventListener('pointerdown', (event) => {
+      if (!more.contains(/** @type {Node} */ (event.target))) more.open = false;
+    });
+    more.addEventListener('keydown', (event) => {
+      if (event.key === 'Enter' && /** @type {Element} */ (event.target).matches('input')) event.preventDefault(); // it is no message
+      if (event.key !== 'Escape' || !more.open) return;
+      more.open = false;
+      more.querySelector('summary')?.focus();
+    });
     const model = this.#form.elements.namedItem('model');
+    const label = this.#form.querySelector('.model .unseen')?.textContent ?? '';
+    if (model instanceof HTMLSelectElement && 'popover' in model) new ModelPicker(model, label);
     const see = () => {
       this.#pictures.welcome = this.#form.querySelector('.model [data-sees]:checked, .model[data-sees]') !== null;
     };

@@ -3,13 +3,14 @@ import { Composer } from './composer.js';
 import { Drafts, storage } from './drafts.js';
 import { openPresence } from './presence.js';
 import { Sending } from './sending.js';
+import { ChatSettings } from './settings.js';
 import { Words } from './words.js';
 
 /** @param {string} id */
 const read = (id) => JSON.parse(document.getElementById(id)?.textContent ?? '');
 
 const words = new Words(read('words'));
-/** @type {{on_disconnect: any, chat_url: string, limits: any}} */
+/** @type {{chat_url: string, limits: any}} */
 const page = read('page');
 const form = /** @type {HTMLFormElement} */ (document.getElementById('composer'));
 const person = form.dataset.person ?? '';
@@ -21,6 +22,7 @@ const composer = new Composer(form, {
   words,
   limits: page.limits,
 });
+const beside = new ChatSettings(form, { chat: null, words, trouble: (sentence) => composer.trouble(sentence) });
 const sending = new Sending({
   person,
   words,
@@ -31,8 +33,8 @@ const sending = new Sending({
 
 /** @type {import('./composer.js').Send} */
 async function send(message, model) {
-  const settings = { double_text: 'queue', ...(model && { model }) };
-  const { sent, ...outcome } = await sending.send(null, message, { model, on_disconnect: page.on_disconnect, settings });
+  const settings = { double_text: 'queue', ...beside.values(), ...(model && { model }) };
+  const { sent, ...outcome } = await sending.send(null, message, { model, on_disconnect: composer.onDisconnect, settings });
   if (!sent) return outcome;
   presence.remember(sent.id); // whichever page of the site comes next
   open(sent.chat);

@@ -28,7 +28,7 @@ const fetched = new Map();
 const known = (id) => fetched.get(id) ?? (document.getElementById(id) ? read(id) : undefined);
 
 const words = new Words(read('words'));
-/** @type {{chat: string, announces: string, on_disconnect: any, double_text: string, stop_url: string, retry_url: string, limits: any}} */
+/** @type {{chat: string, announces: string, double_text: string, stop_url: string, retry_url: string, limits: any}} */
 const page = read('page');
 const transcript = element('transcript');
 const presence = openPresence();
@@ -123,7 +123,7 @@ function follow(item, snapshot) {
 /** @type {import('./composer.js').Send} */
 async function send(message, model) {
   underWay += 1;
-  const { sent, ...outcome } = await sending.send(page.chat, message, { model, on_disconnect: page.on_disconnect });
+  const { sent, ...outcome } = await sending.send(page.chat, message, { model, on_disconnect: composer.onDisconnect });
   underWay -= 1;
   if (sent) show(message, sent);
   else void mirror.look();

@@ -8,6 +8,7 @@ import pytest
 from playwright.async_api import FilePayload, expect
 
 from chatapp.templatetags.words import table
+from tests.browser.conftest import OUTPUT
 from tests.chatapp.drawings import png
 
 if TYPE_CHECKING:
@@ -200,3 +201,78 @@ async def test_without_scripts_a_picture_is_picked_and_sent(new_person: NewPerso
     await expect(person.answer.words).to_contain_text("word3")
     shown = person.page.locator("#transcript > .question img")
     await expect(shown).to_have_attribute("width", "30")
+
+
+async def test_how_the_model_is_asked_is_set_beside_the_box(person: Person) -> None:
+    page = person.page
+    words = table()["more"]
+    await page.goto("/")
+    await person.until_alive()
+    more = page.locator("[data-part=asking]")
+    await more.locator("summary").click()
+    await page.get_by_label("System prompt").fill("Be brief.")
+    await person.shot("more")
+    await page.get_by_label(words["leaving"]).select_option("keep")
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_label("System prompt")).to_be_hidden()
+    await (await person.ask("say:2")).until_status("completed")
+    await person.until_alive()
+    await more.locator("summary").click()
+    await expect(page.get_by_label("System prompt")).to_have_value("Be brief.")
+    temperature = page.get_by_label("Temperature")
+    await temperature.fill("7")
+    await temperature.press("Tab")
+    await expect(person.trouble).to_contain_text(words["not_saved"])
+    await temperature.fill("0,5")
+    async with page.expect_response("**/api/chats/*") as saved:
+        await temperature.press("Tab")
+    assert (await saved.value).status == 200
+    await expect(person.trouble).to_be_hidden()
+    await person.shot("more-chat")
+    await page.reload()
+    await more.locator("summary").click()
+    await expect(temperature).to_have_value("0.5")
+    chats = await (await person.context.request.get("/api/chats")).json()
+    assert [chat["system_prompt"] for chat in chats["data"]] == ["Be brief."]
+
+
+TWO_MODELS = """async () => {
+  const {ModelPicker} = await import(
+    performance.getEntriesByType('resource').find(({name}) => /chat\\/picker/.test(name)).name);
+  const select = document.createElement('select');
+  for (const [name, about] of [['fast', 'reads 8,192 tokens'], ['other', 'sees pictures']]) {
+    const option = new Option(name, name);
+    option.dataset.about = about;
+    select.append(option);
+  }
+  select.id = 'models';
+  document.querySelector('.model').replaceChildren(select);
+  new ModelPicker(select, 'Model');
+}"""
+
+
+async def test_a_model_is_picked_by_keyboard_with_what_it_can_do(person: Person) -> None:
+    page = person.page
+    await page.goto("/")
+    await person.until_alive()
+    await page.evaluate(TWO_MODELS)
+    button = page.get_by_role("button", name="Model: fast")
+    await button.press("ArrowDown")
+    options = page.get_by_role("listbox", name="Model").locator("[role=option]")
+    await expect(options).to_have_text(["fastreads 8,192 tokens", "othersees pictures"])
+    await expect(options.first).to_be_focused()
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    await page.screenshot(path=OUTPUT / "picker.png")  # a change of its size would close it
+    await page.keyboard.press("o")
+    await expect(options.last).to_be_focused()
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#models")).to_have_value("other")
+    await expect(page.get_by_role("button", name="Model: other")).to_be_focused()
+    await expect(options.first).to_be_hidden()
+    await page.get_by_role("button", name="Model: other").click()
+    await expect(options.last).to_have_attribute("aria-selected", "true")
+    await options.first.click()
+    await expect(page.locator("#models")).to_have_value("fast")
+    await page.keyboard.press("Enter")
+    await page.keyboard.press("Escape")
+    await expect(options.first).to_be_hidden()

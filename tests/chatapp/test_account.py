@@ -101,7 +101,7 @@ async def test_preferences_are_kept_and_reach_the_chat(user: User, store: Memory
     home = (await client.get("/")).content.decode()
     assert 'data-theme="dark"' in home
     assert 'data-enter="line"' in home
-    assert '"on_disconnect": "continue"' in home
+    assert '<option value="keep" selected>' in home
     await client.post("/chats/new", {"text": "hello", "key": "k"})
     asked = await Response.objects.aget()
     assert asked.cancel_after_s is None
@@ -110,7 +110,7 @@ async def test_preferences_are_kept_and_reach_the_chat(user: User, store: Memory
     await client.post("/account/preferences", {"theme": "", "enter": "sends"})
     home = (await client.get("/")).content.decode()
     assert "data-theme" not in home
-    assert '"on_disconnect": {}' in home
+    assert '<option value="stop" selected>' in home
 
 
 async def test_a_look_that_there_is_not_is_refused(user: User) -> None:

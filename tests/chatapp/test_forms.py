@@ -200,3 +200,35 @@ async def test_a_full_queue_says_so_and_keeps_the_text(ann: Browser, chat: Chat)
     assert (page.status, page.box) == (429, "one too many")
     assert "5 messages wait in this chat already." in page.text
     assert "Then send again." in page.text
+
+
+MORE = {"system_prompt": "Be brief.", "temperature": "0.5", "max_output_tokens": "99"}
+
+
+async def test_what_stands_beside_the_box_is_kept_with_the_chat(ann: Browser) -> None:
+    await ann.post("/chats/new", text="hi", leaving="keep", **MORE)
+    chat = await Chat.objects.aget()
+    assert (chat.system_prompt, chat.temperature, chat.max_output_tokens) == ("Be brief.", 0.5, 99)
+    assert chat.double_text == "queue"
+    assert (await Response.objects.aget()).cancel_after_s is None
+    page = await ann.post(
+        f"/chats/{chat.pk}/send", text="on", leaving="stop", **MORE | {"temperature": ""}
+    )
+    await chat.arefresh_from_db()
+    assert (chat.system_prompt, chat.temperature, chat.max_output_tokens) == ("Be brief.", None, 99)
+    assert (await Response.objects.aget(waits=True)).cancel_after_s is not None
+    assert "Be brief." in page.html
+    assert chat.title == "hi"
+
+
+async def test_what_cannot_be_set_is_told_and_given_back_with_the_text(
+    ann: Browser, chat: Chat
+) -> None:
+    page = await ann.post(f"/chats/{chat.pk}/send", text="hi", **MORE | {"temperature": "warm"})
+    assert (page.status, page.box) == (422, "hi")
+    assert "The temperature must be a number, or empty." in page.text
+    assert 'value="warm"' in page.html
+    assert "Be brief." in page.html
+    await chat.arefresh_from_db()
+    assert chat.system_prompt == ""
+    assert not await Message.objects.aexists()
