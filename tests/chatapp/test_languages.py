@@ -183,11 +183,11 @@ async def test_a_persons_choice_comes_before_that_of_the_browser(user: User) -> 
     form = {"enter": "sends", "language": "ar"}
     assert (await client.post("/account/preferences", form)).status_code == 302
     assert '<html lang="ar" dir="rtl">' in await said("/", accepts="de", client=client)
+    assert translation.get_language() == "en", "nobody else is answered in it"
     # Views of allauth's, which are synchronous; and admin, which is of the docs' language.
     assert '<html lang="ar"' in await said("/account/password/", accepts="de", client=client)
     await User.objects.filter(pk=user.pk).aupdate(is_staff=True)
     assert '<html lang="en"' in await said("/admin/", accepts="de", client=client)
-    assert translation.get_language() == "en", "nobody else is answered in it"
 
 
 async def test_a_language_that_there_is_not_is_refused(user: User) -> None:

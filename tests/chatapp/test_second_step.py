@@ -118,6 +118,21 @@ async def test_a_recovery_code_works_once(user: User) -> None:
     assert (await again.post(CODE, {"code": codes[3]})).status_code == 200
 
 
+async def test_new_recovery_codes_take_the_place_of_the_old(user: User) -> None:
+    client, _ = await set_up()
+    before = (await client.get("/account/recovery/codes.txt")).content.decode().split()
+    reply = await client.post("/account/recovery/new/")
+    assert reply.headers["Location"] == "/account/recovery/"
+    after = (await client.get("/account/recovery/codes.txt")).content.decode().split()
+    assert len(after) == 10
+    assert not set(before) & set(after)
+    lost, _ = await first_step()
+    assert (await lost.post(CODE, {"code": before[0]})).status_code == 200
+    assert (await lost.post(CODE, {"code": after[0]})).status_code == 302
+    events = AuditEvent.objects.order_by("pk").values_list("action", flat=True)
+    assert [event async for event in events] == ["codes turned on", "recovery codes made"]
+
+
 async def test_it_is_turned_off_by_who_proves_themselves(user: User) -> None:
     client, _ = await set_up()
     assert (await client.post("/account/codes/off/")).headers["Location"] == "/account/"
