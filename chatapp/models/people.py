@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from django.contrib.auth.models import AbstractUser, UserManager
 from django.core.validators import MinValueValidator
@@ -51,13 +51,20 @@ class Plan(models.Model):
         return frozenset(self.model_names.replace(",", " ").split())
 
 
+class UserQuerySet(models.QuerySet["User"]):
+    def select_for_update(self, *args: Any, **kwargs: Any) -> Self:
+        """Locks the person alone: PostgreSQL refuses to lock a plan that may not be there, and
+        allauth, which locks people, does not know that they come with one."""
+        return super().select_for_update(*args, **{"of": ("self",), **kwargs})
+
+
 class People(UserManager["User"]):
     """A person comes with their plan: no question pays a query for it."""
 
     use_in_migrations = False
 
-    def get_queryset(self) -> models.QuerySet[User]:
-        return super().get_queryset().select_related("plan")
+    def get_queryset(self) -> UserQuerySet:
+        return UserQuerySet(self.model, using=self._db).select_related("plan")
 
 
 class User(AbstractUser):
