@@ -37,7 +37,8 @@ WAYS = [
 
 async def bad(page: Page, where: str) -> list[str]:
     """What axe finds serious or critical."""
-    await page.wait_for_load_state("load")  # an answer that has ended is there before its styles are
+    # An answer that has ended is there before its styles are.
+    await page.wait_for_load_state("load")
     results = await Axe().run(page, options={"resultTypes": ["violations"]})
     violations: list[dict[str, Any]] = results.response["violations"]
     return [
