@@ -19,6 +19,16 @@ from tests.chatapp.conftest import Api, is_problem, make_row, scribe_of
 
 if TYPE_CHECKING:
     from tests.chatapp.asgi_client import Site
+    from tests.relay.scribe import Scribe
+
+
+async def whole_answer(api: Api, store: MemoryStore) -> tuple[str, Scribe]:
+    """One that has ended with the text "kept", and who wrote it."""
+    rid = await api.ask()
+    scribe = await scribe_of(store, rid)
+    await scribe.say("kept")
+    await scribe.end()
+    return rid, scribe
 
 
 async def test_a_stream_has_its_headers_and_ends_with_ended(
@@ -203,10 +213,7 @@ async def test_a_revoked_key_loses_its_stream(
 async def test_after_the_log_is_gone_the_record_answers(
     api: Api, site: Site, store: MemoryStore, bearer: str
 ) -> None:
-    rid = await api.ask()
-    scribe = await scribe_of(store, rid)
-    await scribe.say("kept")
-    await scribe.end()
+    rid, _ = await whole_answer(api, store)
     await Records().finalize(await conclude(store, rid))
     await store.retire(rid)
     url = f"/api/responses/{rid}/events"
@@ -221,10 +228,7 @@ async def test_after_the_log_is_gone_the_record_answers(
 async def test_the_record_of_a_final_answer_needs_no_store(
     api: Api, site: Site, store: MemoryStore, bearer: str
 ) -> None:
-    rid = await api.ask()
-    scribe = await scribe_of(store, rid)
-    await scribe.say("kept")
-    await scribe.end()
+    rid, _ = await whole_answer(api, store)
     await Records().finalize(await conclude(store, rid))
     store.faults.unreachable = True
     reply = await site.whole("GET", f"/api/responses/{rid}/events", authorization=bearer)
@@ -259,10 +263,7 @@ async def test_who_has_seen_the_end_and_waits_for_its_log_is_shown_it_once(
     api: Api, site: Site, store: MemoryStore, bearer: str
 ) -> None:
     """Seed 17 of `make chaos`, r500: the log is lost with its end before the record is final."""
-    rid = await api.ask()
-    scribe = await scribe_of(store, rid)
-    await scribe.say("kept")
-    await scribe.end()
+    rid, scribe = await whole_answer(api, store)
     outcome = await conclude(store, rid)
     hub = runtime.hub()
     hub.config = dataclasses.replace(hub.config, lease_s=0.1, check_s=0.05)
