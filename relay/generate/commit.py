@@ -24,11 +24,14 @@ if TYPE_CHECKING:
     from relay.generate.writer import Writer
     from relay.store import Batch, Reply, Store
 
-BUSY_FROM: Final = 0.3
+BUSY_FROM: Final = 0.33
 BUSY_FULL: Final = 0.45
 """Shares of one core this thread used of late between which the window opens. Where store and
 kernel share its core the thread rarely gets past 0.8."""
 GAUGE_S: Final = 0.2
+MEAN_S: Final = 0.8
+"""The share is a running mean over this long: a fifth of a second in which many viewers wake up is
+no busy process, and a window that opens for it delays everybody (DECISIONS 11)."""
 URGENT_SHARE: Final = 0.3
 """Of the window, for a first token."""
 COMPANY_SHARE: Final = 0.15
@@ -42,6 +45,7 @@ class LoadGauge:
         self._max_s = flush_max_ms / 1000
         self._wall_s = time.perf_counter()
         self._cpu_s = time.thread_time()
+        self._busy = 0.0
         self._window_s = 0.0
 
     def window_s(self) -> float:
@@ -49,11 +53,14 @@ class LoadGauge:
         span_s = wall_s - self._wall_s
         if span_s >= GAUGE_S:
             cpu_s = time.thread_time()
-            busy = (cpu_s - self._cpu_s) / span_s
+            self._note((cpu_s - self._cpu_s) / span_s, span_s)
             self._wall_s, self._cpu_s = wall_s, cpu_s
-            share = min(1.0, max(0.0, (busy - BUSY_FROM) / (BUSY_FULL - BUSY_FROM)))
-            self._window_s = share * self._max_s
         return self._window_s
+
+    def _note(self, busy: float, span_s: float) -> None:
+        self._busy += (busy - self._busy) * min(1.0, span_s / MEAN_S)
+        share = min(1.0, max(0.0, (self._busy - BUSY_FROM) / (BUSY_FULL - BUSY_FROM)))
+        self._window_s = share * self._max_s
 
 
 class Committer:

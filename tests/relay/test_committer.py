@@ -9,6 +9,7 @@ import pytest
 
 from relay import MemoryStore, RelayConfig
 from relay.generate import Committer
+from relay.generate.commit import LoadGauge
 
 
 class Unsent:
@@ -90,3 +91,39 @@ async def test_one_that_waits_to_try_again_wakes_nobody(committer: Committer) ->
     assert not sending.done()
     sending.cancel()
     await asyncio.wait([sending])
+
+
+class Thread:
+    """A thread that uses shares of a core, a fifth of a second each, and its gauge."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.wall_s = self.cpu_s = 0.0
+        monkeypatch.setattr("relay.generate.commit.time.perf_counter", lambda: self.wall_s)
+        monkeypatch.setattr("relay.generate.commit.time.thread_time", lambda: self.cpu_s)
+        self._gauge = LoadGauge(flush_max_ms=25)
+
+    def uses(self, *shares: float) -> list[float]:
+        """The window in milliseconds after each of them."""
+        found = []
+        for share in shares:
+            self.wall_s += 0.2
+            self.cpu_s += 0.2 * share
+            found.append(self._gauge.window_s() * 1000)
+        return found
+
+
+def test_a_busy_moment_opens_no_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hundred slow viewers beside normal ones made many of them (DECISIONS 11)."""
+    thread = Thread(monkeypatch)
+    assert thread.uses(*[0.28, 0.4, 0.25, 0.2, 0.3] * 10) == [0.0] * 50
+
+
+def test_a_busy_process_opens_the_window_within_two_seconds_and_closes_it_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    thread = Thread(monkeypatch)
+    thread.uses(0.2)
+    assert thread.uses(*[0.6] * 9)[-1] == 25.0
+    windows = thread.uses(*[0.2] * 9)
+    assert windows == sorted(windows, reverse=True)
+    assert windows[-1] == 0.0
