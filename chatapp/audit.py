@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
 
-from chatapp.models import AuditEvent, Response
+from chatapp.models import AuditEvent, Chat, Response
 from chatapp.statements import insert
 
 if TYPE_CHECKING:
@@ -56,6 +56,25 @@ def ended(response_id: str, *, username: str, model: str, snapshot: Snapshot, wo
 
 def erased(response: Response, *, actor: str) -> None:
     _write(_of(response, "erased", actor=actor, detail={}))
+
+
+def text_read(response: Response, *, actor: str, how: str) -> None:
+    """What was asked and answered was shown to `actor`; `how`: on which page or by what."""
+    _write(_of(response, "text read", actor=actor, detail={"how": how}))
+
+
+def chat_read(chat: Chat, *, actor: str) -> None:
+    """All that was said in a chat was shown to `actor`."""
+    detail = {"how": "chat", "chat": str(chat.pk)}
+    _write(
+        AuditEvent(
+            action="text read",
+            actor=actor,
+            username=chat.user.username,
+            model=chat.model,
+            detail=detail,
+        )
+    )
 
 
 def titled(chat: str, *, username: str, model: str, done: bool, snapshot: Snapshot) -> None:

@@ -246,10 +246,12 @@ def _columns(outcome: Outcome, running: _Running) -> dict[str, Any]:
     usage, timings = snapshot.usage or counted, snapshot.timings
     input_tokens, output_tokens = _tokens(usage.input_tokens), _tokens(usage.output_tokens)
     answered_by = snapshot.model if snapshot.attempt else ""
+    first_token_at = _moment(timings.first_token_at)
     return {
         "status": snapshot.status,
         "reason": snapshot.reason or "",
         "fold": snapshot.to_json().decode(),
+        "story": outcome.story.to_json().decode() if outcome.story else "",
         "fold_seq": snapshot.seq,
         "fold_epoch": snapshot.epoch,
         "input_tokens": input_tokens,
@@ -268,13 +270,18 @@ def _columns(outcome: Outcome, running: _Running) -> dict[str, Any]:
         "delivered_seq": outcome.delivered_seq,
         "worker": outcome.worker,
         "started_at": _moment(timings.started_at),
-        "first_token_at": _moment(timings.first_token_at),
+        "first_token_at": first_token_at,
+        "first_token_ms": _ms_between(running.created_at, first_token_at),
         "ended_at": _moment(timings.ended_at) or timezone.now(),
     }
 
 
 def _tokens(count: int | None) -> int | None:
     return None if count is None else max(0, min(count, MOST_TOKENS))
+
+
+def _ms_between(since: datetime, until: datetime | None) -> int | None:
+    return None if until is None else max(0, round((until - since).total_seconds() * 1000))
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -30,9 +30,9 @@ from relay.events import (
 )
 from relay.fold import Snapshot, ToolCall, apply, ended_event, fold, text_sha256
 from relay.follow import View, follow, snapshot_frame, wait_ended
-from relay.generate import End, Outcome, Record, Records, conclude, ended
+from relay.generate import End, Outcome, Record, Records, Story, conclude, ended
 from relay.generate.end import NOTHING_USED, WALL_CLOCK, WORKER_LOST, now_rfc3339, usage_at_end
-from relay.hub import Hub
+from relay.hub import Hub, Visit
 from relay.metrics import COUNTERS
 from relay.request import IMAGE_PARTS, Disconnect, GenerationRequest
 from relay.standing import read_standing
@@ -118,6 +118,7 @@ __all__ = [
     "Store",
     "StoreRefused",
     "StoreUnavailable",
+    "Story",
     "Supervisor",
     "TextDelta",
     "ToolCall",
@@ -126,6 +127,7 @@ __all__ = [
     "UsageCount",
     "View",
     "ViewersFull",
+    "Visit",
     "apply",
     "conclude",
     "day_end",

@@ -177,6 +177,9 @@ AnyEvent = (
     | Unknown
 )
 
+NOTABLE: Final = frozenset({Started, Notice})
+"""What an answer's story is told from, besides its record (relay/generate/story.py)."""
+
 CONTENT: Final = (
     TextDelta,
     ReasoningDelta,

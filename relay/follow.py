@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Self
 from relay.errors import LogGone, StoreUnavailable, ViewersFull
 from relay.events import encode_event
 from relay.fold import Snapshot, ended_event
-from relay.hub import Hub, Watch, frame, is_ended
+from relay.hub import Hub, Visit, Watch, frame, is_ended
 from relay.store import Page, fold_log
 from relay.wire.sse import Frame, encode_frame
 
@@ -49,7 +49,7 @@ class View:
         self._viewer = viewer
         self._pending: list[bytes] = [RETRY]
         self._pending_bytes = 0
-        self._handed_seq = 0
+        self._came_seq, self._handed_seq = after, 0
         self._live = False
         self._wants_snapshot = False
         self._waits_since_s: float | None = None
@@ -158,8 +158,17 @@ class View:
         self._hub.remove(self)
         self._watch.live.discard(self)
         self._hub.leave(self._watch)
-        if self._viewer and self._handed_seq:
-            self._hub.note_delivered(self._watch.response_id, self._handed_seq)
+        if self._viewer:
+            stayed_s = time.monotonic() - self._opened_s
+            self._hub.note_gone(
+                Visit(
+                    self._watch.response_id,
+                    self._viewer,
+                    self._came_seq,
+                    self._handed_seq,
+                    stayed_s,
+                )
+            )
         self._finished = True
 
     # -- inside -----------------------------------------------------------------------------------

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from chatapp.admin.chats import ChatAdmin
 from chatapp.admin.people import PersonAdmin, PlanAdmin
-from chatapp.admin.records import page_of
+from chatapp.admin.read_only import page_of
+from chatapp.admin.records import AuditEventAdmin
+from chatapp.admin.responses import ResponseAdmin
 
-__all__ = ["PersonAdmin", "PlanAdmin", "page_of"]
+__all__ = ["AuditEventAdmin", "ChatAdmin", "PersonAdmin", "PlanAdmin", "ResponseAdmin", "page_of"]

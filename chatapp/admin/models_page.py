@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from chatapp import catalog, runtime, services
-from chatapp.admin.records import page_of
+from chatapp.admin.read_only import page_of
 from chatapp.models import Response
 from relay import CircuitState, CircuitStatus, Status, StoreUnavailable, read_standing
 

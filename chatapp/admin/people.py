@@ -13,6 +13,7 @@ from django.contrib.auth.admin import UserAdmin
 from django.core.exceptions import ValidationError
 
 from chatapp import audit, catalog
+from chatapp.admin.read_only import actor_of
 from chatapp.auth.second_step import forget_second_step
 from chatapp.models import Plan, User
 
@@ -59,15 +60,15 @@ class PlanAdmin(admin.ModelAdmin[Plan]):
         super().save_model(request, obj, form, change)
         if form.changed_data or not change:
             changed = {name: _plain(form.cleaned_data[name]) for name in form.changed_data}
-            audit.plan_changed(obj.name, actor=_actor(request), change=changed)
+            audit.plan_changed(obj.name, actor=actor_of(request), change=changed)
 
     def delete_model(self, request: HttpRequest, obj: Plan) -> None:
-        audit.plan_changed(obj.name, actor=_actor(request), change={"removed": True})
+        audit.plan_changed(obj.name, actor=actor_of(request), change={"removed": True})
         super().delete_model(request, obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Plan]) -> None:
         for plan in queryset:
-            audit.plan_changed(plan.name, actor=_actor(request), change={"removed": True})
+            audit.plan_changed(plan.name, actor=actor_of(request), change={"removed": True})
         super().delete_queryset(request, queryset)
 
 
@@ -83,7 +84,7 @@ class PersonAdmin(UserAdmin[User]):
     @admin.action(description="Ask for no codes when they sign in", permissions=["change"])
     def ask_for_no_codes(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
         """For people who have lost their phone and their recovery codes."""
-        actor = _actor(request)
+        actor = actor_of(request)
         names = [user.username for user in queryset if forget_second_step(user, actor=actor)]
         self.message_user(request, f"No codes any more for: {', '.join(names) or 'nobody'}.")
 
@@ -93,14 +94,10 @@ class PersonAdmin(UserAdmin[User]):
         if before != obj.plan:
             audit.plan_given(
                 obj.username,
-                actor=_actor(request),
+                actor=actor_of(request),
                 before=before.name if before else "",
                 after=obj.plan.name if obj.plan else "",
             )
-
-
-def _actor(request: HttpRequest) -> str:
-    return request.user.get_username()
 
 
 def _plain(value: Any) -> str | int | None:

@@ -11,6 +11,7 @@ from chatapp.models.people import ApiKey, Plan, User
 from chatapp.models.pictures import Picture
 from chatapp.models.responses import FINAL, RUNNING, Response
 from chatapp.models.trail import AppendOnly, AuditEvent
+from chatapp.models.visits import Visit
 
 __all__ = [
     "FINAL",
@@ -27,4 +28,5 @@ __all__ = [
     "Plan",
     "Response",
     "User",
+    "Visit",
 ]

@@ -122,7 +122,7 @@ class Chat(models.Model):
         )
 
     def __str__(self) -> str:
-        return self.title or str(self.id)
+        return str(self.id)  # never its title, which is made of what was said: admin shows this
 
     @property
     def pinned(self) -> bool:

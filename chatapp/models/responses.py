@@ -98,6 +98,8 @@ class Response(models.Model):
 
     fold = models.TextField(blank=True)
     """The Snapshot as JSON text, once final; empty before, and after its chat was deleted."""
+    story = models.TextField(blank=True)
+    """relay's Story as JSON text, once final: how it came about, without content."""
     fold_seq = models.PositiveIntegerField(default=0)
     fold_epoch = models.BigIntegerField(default=0)
     input_tokens = models.PositiveIntegerField(null=True, blank=True)
@@ -120,6 +122,8 @@ class Response(models.Model):
 
     created_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True, blank=True)
+    first_token_ms = models.PositiveIntegerField(null=True, blank=True)
+    """From `created_at` to `first_token_at`, to count and to filter by."""
     first_token_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     erased_at = models.DateTimeField(null=True, blank=True)
@@ -132,6 +136,11 @@ class Response(models.Model):
 
     class Meta:
         ordering = ("-created_at",)
+        permissions = (
+            ("stop_response", "Can stop answers"),
+            ("read_text", "Is shown texts at once"),
+            ("show_text", "Can have one answer's text shown"),
+        )
         constraints = (
             models.UniqueConstraint(
                 fields=("user", "idempotency_key"), name="response_key_once_per_user"

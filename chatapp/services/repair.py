@@ -27,6 +27,7 @@ from chatapp.services.settling import (
     submit,
 )
 from chatapp.services.stopping import send, wish
+from chatapp.services.visits import Visits
 from relay import (
     Outcome,
     RecordUnavailable,
@@ -52,10 +53,13 @@ class Sweep:
 
     def __init__(self) -> None:
         self._seen = Sightings()
+        self._visits = Visits()
         self._first = True
 
     async def __call__(self) -> None:
         """One sweep. Raises StoreUnavailable, RecordUnavailable: the next one goes on."""
+        if self._first:
+            runtime.current().hub.hear_visits(self._visits.note)
         await runtime.store().ping()  # and hear what time it is
         await settle_left()
         rows = await _running()
@@ -75,6 +79,7 @@ class Sweep:
         await delivery.note_delivered()
         await delivery.judge()
         await remove_hidden()
+        await self._visits.write()
 
     async def _sweep(self, rows: Sequence[Row], *, first: bool) -> None:
         tails = await runtime.store().tails([row.pk for row in rows])

@@ -8,6 +8,7 @@ from relay.generate.end import End, ended
 from relay.generate.holder import Holder, take_over
 from relay.generate.outcome import Outcome, Record, Records, conclude
 from relay.generate.run import Generation
+from relay.generate.story import Story
 from relay.generate.writer import Writer
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Outcome",
     "Record",
     "Records",
+    "Story",
     "Writer",
     "conclude",
     "ended",

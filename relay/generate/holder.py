@@ -11,14 +11,14 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from relay.errors import Fenced, LogGone, StoreUnavailable
-from relay.events import decode_event, encode_event
+from relay.events import NOTABLE, decode_event, encode_event
 from relay.fold import Folder, text_sha256
 from relay.generate.end import End, ended, rfc3339, usage_at_end
 from relay.generate.writer import Writer
 from relay.store import Appended, Claim, Kept, Lease, Reply, Store, read_log
 
 if TYPE_CHECKING:
-    from relay.events import Ended
+    from relay.events import Ended, Event
     from relay.fold import Snapshot
     from relay.generate.commit import Committer
     from relay.request import GenerationRequest
@@ -78,12 +78,15 @@ class Holder:
             stop_reason=writer.stop_reason,
         )
 
-    def folded(self) -> Snapshot:
-        """What all its events mean."""
+    def folded(self, notable: list[Event] | None = None) -> Snapshot:
+        """What all its events mean; those that a story is made of are added to `notable`."""
         folder = Folder()
         for n, data in enumerate(self.writer.events):
             epoch = self._epochs[n] if n < len(self._epochs) else self.writer.lease.epoch
-            folder.apply(decode_event(data), epoch)
+            event = decode_event(data)
+            folder.apply(event, epoch)
+            if notable is not None and type(event) in NOTABLE:
+                notable.append(event)
         return folder.snapshot()
 
     async def close(self, event: Ended) -> None:

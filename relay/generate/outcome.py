@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from relay.errors import LogGone, StoreUnavailable
+from relay.generate.story import Story
 from relay.store import Store, fold_log
 
 if TYPE_CHECKING:
+    from relay.events import Event
     from relay.fold import Snapshot
     from relay.generate.holder import Holder
     from relay.request import GenerationRequest
@@ -36,6 +38,8 @@ class Outcome:
     delivered_seq: int = 0
     """Highest seq known to have been handed to a socket, at this moment."""
     worker: str = ""
+    story: Story | None = None
+    """How it came about; None when its log is lost."""
 
 
 class Records(Protocol):
@@ -64,18 +68,22 @@ async def conclude(
     Where the log cannot be read, or has lost its end, the `holder` that wrote it folds its own
     events (PROTOCOL 8). Raises LogGone and StoreUnavailable when there is none.
     """
+    notable: list[Event] = []
     try:
-        folded, delivered_seq = await asyncio.gather(
-            fold_log(store, response_id), store.delivered(response_id)
+        folded, delivered_seq, claims = await asyncio.gather(
+            fold_log(store, response_id, notable),
+            store.delivered(response_id),
+            store.claims(response_id),
         )
     except StoreUnavailable:
         if holder is None:
             raise
-        folded, delivered_seq = None, 0
+        folded, delivered_seq, claims = None, 0, []
     if folded is None or not folded[0].ended:
         if holder is None:
             raise LogGone(response_id)
-        folded = holder.folded(), 0
+        notable = []
+        folded = holder.folded(notable), 0
     if counted_output_tokens is None:
         counted_output_tokens = await store.counted(response_id)
     return Outcome(
@@ -84,4 +92,5 @@ async def conclude(
         counted_output_tokens=counted_output_tokens,
         delivered_seq=delivered_seq,
         worker=worker,
+        story=Story.of(notable, claims, holder.writer.timeline if holder is not None else None),
     )

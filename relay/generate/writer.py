@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from relay import events as ev
 from relay.coalesce import Coalescer
+from relay.generate.story import Timeline
 from relay.metrics import COUNTERS
 from relay.store import Appended, Batch, Claim, Kept, Lease, Reply
 
@@ -65,6 +66,7 @@ class Writer:
         """By time.monotonic."""
         self.first_text_s: float | None = None
         """The first that is no reasoning."""
+        self.timeline = Timeline(self.heard_s)
         self.usage: ev.UsageCount | None = None
         self.queued = False
         self.marked_s = 0.0
@@ -232,6 +234,7 @@ class Writer:
                 self.sent_content = True
                 self.content_bytes += sum(map(len, events))
             COUNTERS.events_appended += len(events)
+            self.timeline.note(time.monotonic(), self.output_tokens)
         self._in_flight = True
         COUNTERS.appends += 1
         return self._batch(self._acked_seq + 1, events)

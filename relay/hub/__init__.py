@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from relay.hub.forever import forever
-from relay.hub.hub import Hub
+from relay.hub.hub import Hub, Visit
 from relay.hub.watch import Viewer, Watch, frame, is_ended
 
-__all__ = ["Hub", "Viewer", "Watch", "forever", "frame", "is_ended"]
+__all__ = ["Hub", "Viewer", "Visit", "Watch", "forever", "frame", "is_ended"]

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Coroutine, Sequence, Set
 from contextlib import suppress
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from relay.errors import LogGone, StoreUnavailable
 from relay.hub.forever import forever
@@ -30,6 +30,18 @@ TICK_S: Final = 1.0
 MOVE_ON: Final = "this server is going away; resume with Last-Event-ID"
 
 
+class Visit(NamedTuple):
+    """One view of one response, from its attach until it was closed."""
+
+    response_id: str
+    viewer: str
+    from_seq: int
+    """The cursor it came with; 0: from the start, or for a snapshot."""
+    to_seq: int
+    """The last event that was handed to its socket."""
+    stayed_s: float
+
+
 class Hub:
     """The process's ear. Belongs to one event loop; `start` before use, `aclose` after."""
 
@@ -43,6 +55,7 @@ class Hub:
         self._subscribing = asyncio.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._on_stop: list[Callable[[str, str], None]] = []
+        self._on_gone: list[Callable[[Visit], None]] = []
         self._gone: list[tuple[str, str, int]] = []
         """Last heartbeats of viewers that have gone, sent with the next tick."""
         self._looking: set[int] = set()
@@ -74,6 +87,10 @@ class Hub:
     def hear_stops(self, callback: Callable[[str, str], None]) -> None:
         """Call `callback(response_id, reason)` for every stop that is published."""
         self._on_stop.append(callback)
+
+    def hear_visits(self, callback: Callable[[Visit], None]) -> None:
+        """Call `callback` whenever a viewer of this process has gone. It must not raise."""
+        self._on_gone.append(callback)
 
     # -- viewers --------------------------------------------------------------------------------
     async def enter(self, response_id: str) -> Watch:
@@ -139,9 +156,12 @@ class Hub:
         for viewer in list(self._viewers):
             viewer.shut(MOVE_ON)
 
-    def note_delivered(self, response_id: str, seq: int) -> None:
+    def note_gone(self, visit: Visit) -> None:
         """A viewer has gone: the last thing it was handed counts, its presence lapses by itself."""
-        self._gone.append((response_id, "", seq))
+        if visit.to_seq:
+            self._gone.append((visit.response_id, "", visit.to_seq))
+        for callback in self._on_gone:
+            callback(visit)
 
     # -- messages -------------------------------------------------------------------------------
     async def _subscribed(self) -> Subscription:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from relay.events import decode_event
+from relay.events import NOTABLE, decode_event
 from relay.fold import Folder, Snapshot
 
 if TYPE_CHECKING:
+    from relay.events import Event
     from relay.store.protocol import Store
 
 
@@ -35,14 +36,19 @@ async def read_log(store: Store, response_id: str) -> Log | None:
             return log
 
 
-async def fold_log(store: Store, response_id: str) -> tuple[Snapshot, int] | None:
+async def fold_log(
+    store: Store, response_id: str, notable: list[Event] | None = None
+) -> tuple[Snapshot, int] | None:
     """The fold of a log up to its tail, with the epoch of its last entry. None: no log.
 
     Reading is not atomic over pages; the cursor (epoch, seq) of each read proves that the next page
-    belongs to the same history, else the fold starts again.
+    belongs to the same history, else the fold starts again. Those of the events that a story is
+    made of are added to `notable`.
     """
+    notable = [] if notable is None else notable
     while True:
         folder = Folder()
+        notable.clear()
         seq, epoch = 0, 0
         while True:
             page = await store.read(response_id, after=seq, epoch=epoch or None)
@@ -50,8 +56,11 @@ async def fold_log(store: Store, response_id: str) -> tuple[Snapshot, int] | Non
                 return None
             if not page.valid:
                 break
-            for event, writer in zip(page.events, page.epochs, strict=True):
-                folder.apply(decode_event(event), writer)
+            for data, writer in zip(page.events, page.epochs, strict=True):
+                event = decode_event(data)
+                folder.apply(event, writer)
+                if type(event) in NOTABLE:
+                    notable.append(event)
             if page.events:
                 seq, epoch = seq + len(page.events), page.epochs[-1]
             if seq >= page.tail.seq:

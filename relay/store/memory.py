@@ -340,6 +340,11 @@ class MemoryStore:
             log = self._logs.get(response_id)
             return log.output_tokens if log is not None else 0
 
+    async def claims(self, response_id: str) -> list[tuple[int, str]]:
+        async with self._call("claims"):
+            log = self._logs.get(response_id)
+            return list(log.claims) if log is not None else []
+
     async def report_upstreams(self, worker: str, report: bytes, ttl_s: float) -> None:
         async with self._call("report_upstreams"):
             self._reports[worker] = (self._now_ms() + ttl_s * 1000, report)

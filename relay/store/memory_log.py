@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     GraceLeft = Callable[["MemoryLog", float], float]
     """How many ms are left of a grace of so many seconds after a fail-over (PROTOCOL 10)."""
 
+MAX_CLAIMS: Final = 8
+"""As in claim.lua."""
 UNFINISHED_S: Final = 24 * 3600.0
 """An unacknowledged log is kept this long beyond total_s: the database may be down (PROTOCOL 8)."""
 
@@ -72,6 +74,8 @@ class MemoryLog:
     stop_reason: str | None = None
     acknowledged: bool = False
     delivered: int = 0
+    claims: list[tuple[int, str]] = field(default_factory=list)
+    """(epoch, worker), the first `MAX_CLAIMS`."""
 
     @classmethod
     def create(
@@ -127,6 +131,7 @@ class MemoryLog:
         log.content_bytes, log.output_tokens = kept.content_bytes, kept.output_tokens
         log.stop_reason = (before and before.stop_reason) or kept.stop_reason
         log.delivered = before.delivered if before is not None else 0
+        log.claims = before.claims if before is not None else []
         log._prolong(kept.lease, now_ms)
         return log
 
@@ -156,6 +161,8 @@ class MemoryLog:
         abandoned, expired = self.abandoned(now_ms, grace_left), now_ms > self.deadline_ms
         self._raise_epoch(now_ms)
         self.lease_until_ms = self._lease_from(now_ms)
+        if len(self.claims) < MAX_CLAIMS:
+            self.claims.append((self.epoch, worker))
         lease = Lease(job, worker, self.epoch, self.lease_until_ms)
         refused = self.has_content or self.stop_reason is not None or abandoned or expired
         if refused or self.attempts >= self.config.max_attempts:

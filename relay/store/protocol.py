@@ -369,6 +369,9 @@ class Store(Protocol):
     async def counted(self, response_id: str) -> int:
         """Output tokens that the last writer had counted when it last wrote."""
 
+    async def claims(self, response_id: str) -> list[tuple[int, str]]:
+        """(epoch, worker) of its first claims, in order; as far as the store remembers."""
+
     async def workers(self, shard: int, within_s: float) -> int:
         """How many workers asked for jobs of this shard in the last `within_s` seconds."""
 

@@ -35,7 +35,7 @@ from relay.store.protocol import (
     Tail,
 )
 from relay.store.quota_redis import RedisQuotas
-from relay.store.replies import read_claim, read_page, read_refusal, read_reply
+from relay.store.replies import read_claim, read_claims, read_page, read_refusal, read_reply
 from relay.store.reports import Reports
 from relay.store.room import Room
 from relay.store.topology import open_servers
@@ -339,6 +339,9 @@ class RedisStore:
     async def counted(self, response_id: str) -> int:
         reply = await self._reads.send(("HGET", keys.meta(response_id), "out"))
         return int(reply or 0)
+
+    async def claims(self, response_id: str) -> list[tuple[int, str]]:
+        return read_claims(await self._reads.send(("HGET", keys.meta(response_id), "claims")))
 
     async def report_upstreams(self, worker: str, report: bytes, ttl_s: float) -> None:
         await self._reports.put(worker, report, ttl_s)

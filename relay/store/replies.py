@@ -56,6 +56,12 @@ def read_claim(job: Job, worker: str, reply: list[Any]) -> Claim:
     )
 
 
+def read_claims(reply: bytes | None) -> list[tuple[int, str]]:
+    """Lines of '<epoch> <worker>'."""
+    pairs = [line.split(" ", 1) for line in (reply or b"").decode().splitlines()]
+    return [(int(epoch), worker) for epoch, worker in pairs]
+
+
 def read_page(after: int, reply: list[Any]) -> Page:
     valid, tail_epoch, tail_seq, ended, runs, joined = reply
     epochs: list[int] = []

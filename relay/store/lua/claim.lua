@@ -5,7 +5,7 @@
 -- reply {how, epoch, lease_until, seq, attempt, has_content, stop, abandoned, expired, output tokens counted,
 --        and with 'run' the log as epoch, event, epoch, event …}
 local m = redis.call('HMGET', KEYS[2], 'state', 'epoch', 'lease_until', 'seq', 'content', 'attempt', 'stop', 'um',
-  'deadline', 'ca', 'out', 'created')
+  'deadline', 'ca', 'out', 'created', 'claims')
 if not m[1] or redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -24,6 +24,9 @@ local lease_until = now + ARGV[3]
 local alone = abandoned(KEYS[4], m[10], m[12], KEYS[5], now, ARGV[8])
 local expired = now > tonumber(m[9]) and 1 or 0
 local how, log = 'take_over', {}
+-- Who claimed it, for its story: the first eight.
+local claims = m[13] or ''
+if select(2, string.gsub(claims, '\n', '')) < 8 then claims = claims .. string.format('%.0f %s\n', epoch, ARGV[2]) end
 if m[5] == '0' and stop == '' and alone == 0 and expired == 0 and attempt < tonumber(ARGV[4]) then
   how, out = 'run', 0
   attempt = attempt + 1
@@ -32,12 +35,12 @@ if m[5] == '0' and stop == '' and alone == 0 and expired == 0 and attempt < tonu
     seq, m[8], attempt, epoch, ARGV[5])
   redis.call('XADD', KEYS[1], seq .. '-0', 'e', epoch, 'd', event)
   redis.call('HSET', KEYS[2], 'state', 'in_progress', 'epoch', epoch, 'te', epoch, 'lease_until', lease_until,
-    'seq', seq, 'attempt', attempt, 'out', 0)
+    'seq', seq, 'attempt', attempt, 'out', 0, 'claims', claims)
   redis.call('SPUBLISH', ARGV[6], string.format('%.0f %d\n%s', epoch, seq, event))
   for _, entry in ipairs(redis.call('XRANGE', KEYS[1], '-', '+')) do
     log[#log + 1], log[#log + 2] = entry[2][2], entry[2][4]
   end
 else
-  redis.call('HSET', KEYS[2], 'state', 'in_progress', 'epoch', epoch, 'lease_until', lease_until)
+  redis.call('HSET', KEYS[2], 'state', 'in_progress', 'epoch', epoch, 'lease_until', lease_until, 'claims', claims)
 end
 return {how, epoch, lease_until, seq, attempt, tonumber(m[5]), stop, alone, expired, out, log}

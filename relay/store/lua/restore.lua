@@ -5,7 +5,7 @@
 --      14 cancel_after ms or -1  15 leave_after ms or -1  16 ended  17 stop or ''  18 attempt  19 has content
 --      20 content bytes  21 output tokens  22 '<epoch> <count> …' of the events  23… events from seq 1
 -- reply {how, seq, lease_until, stop, entry id}. Safe to repeat: what is not lost is left as it is.
-local m = redis.call('HMGET', KEYS[2], 'state', 'epoch', 'seq', 'stop', 'delivered')
+local m = redis.call('HMGET', KEYS[2], 'state', 'epoch', 'seq', 'stop', 'delivered', 'claims')
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local epoch, known = tonumber(ARGV[1]), tonumber(m[2] or -1)
@@ -31,6 +31,7 @@ redis.call('HSET', KEYS[2], 'state', ARGV[16] == '1' and 'ended' or 'in_progress
   'lease_until', lease_until, 'seq', seq, 'bytes', ARGV[20], 'content', ARGV[19], 'attempt', ARGV[18], 'um', ARGV[11],
   'created', ARGV[12], 'deadline', ARGV[13], 'ca', ARGV[14], 'la', ARGV[15], 'out', ARGV[21],
   'delivered', m[5] or 0)
+if m[6] then redis.call('HSET', KEYS[2], 'claims', m[6]) end
 if stop ~= '' then redis.call('HSET', KEYS[2], 'stop', stop) end
 if not m[1] or redis.call('EXISTS', KEYS[4]) == 0 then
   -- Nobody knows who was here: counts as the creator does, and is not ended by the first who comes.

@@ -179,9 +179,11 @@ TABLE: Final[dict[str, Rule]] = {
     "admin/autocomplete/": Rule(any_staff, {"GET": 403, "HEAD": 403, "OPTIONS": 200}),
     "admin/jsi18n/": Rule(any_staff, LOOK | {"OPTIONS": 200}),
     "admin/r/<path:content_type_id>/<path:object_id>/": Rule(any_staff, {"*": 404}),
-    "admin/^(?P<app_label>auth|chatapp|account)/$": Rule(hidden_admin, {"*": 200}),
+    "admin/^(?P<app_label>chatapp|auth|account)/$": Rule(hidden_admin, {"*": 200}),
     "admin/(?P<url>.*)$": Rule(any_staff, {"*": 404}),
     "admin/chatapp/response/<path:response_id>/stop/": Rule(admin, {"POST": 302}),
+    "admin/chatapp/response/<path:response_id>/text/": Rule(admin, {"POST": 200}),
+    "admin/chatapp/chat/<uuid:chat_id>/text/": Rule(admin, {"POST": 200}),
     "admin/chatapp/user/<id>/password/": Rule(admin, {"*": 200}),
 }
 READ_ONLY: Final = ("chatapp/response", "chatapp/auditevent", "chatapp/chat", "chatapp/apikey")

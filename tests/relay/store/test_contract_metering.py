@@ -91,3 +91,16 @@ async def test_the_word_of_a_worker_that_is_gone_is_forgotten(ground: Ground) ->
     assert await ground.store.upstreams() == {"b": b"stays"}
     await ground.store.report_upstreams("a", b"is back", 60)
     assert await ground.store.upstreams() == {"a": b"is back", "b": b"stays"}
+
+
+async def test_the_first_claims_are_remembered_with_their_workers(
+    ground: Ground, store: Store
+) -> None:
+    """PROTOCOL 2.7"""
+    lease = await ground.run()
+    rid, epochs = lease.response_id, [lease.epoch]
+    for _ in range(9):
+        lease = await ground.succeed(lease)
+        epochs.append(lease.epoch)
+    assert await store.claims(rid) == list(zip(epochs, ["a", *"b" * 7], strict=False))
+    assert await store.claims(NOBODY) == []
