@@ -148,7 +148,7 @@ class Things:
 
     def url(self, route: str) -> str:
         model = route.split("/")[2] if route.count("/") > 2 else ""
-        url = route.replace("^(?P<app_label>auth|chatapp|account)/$", "chatapp/")
+        url = route.replace("^(?P<app_label>chatapp|auth|account)/$", "chatapp/")
         url = url.replace("(?P<url>.*)$", "nothing").replace("^api/", "api/nothing")
         url = re.sub("<path:object_id>", str(self._objects.get(model, 1)), url)
         url = url.replace("<int:key_id>", str(self.key_id))
