@@ -7,6 +7,8 @@ import { installCopying } from './copying.js';
 import { Drafts, storage } from './drafts.js';
 import { Following } from './following.js';
 import { installProse } from './markdown/code.js';
+import { inSlices } from './markdown/slices.js';
+import { warmUp } from './markdown/warm.js';
 import { Mirror } from './mirror.js';
 import { markRunning, openPresence } from './presence.js';
 import { showQuestion } from './question.js';
@@ -194,6 +196,7 @@ installCopying(transcript, { words, announce });
 for (const item of transcript.querySelectorAll('[data-answer][data-running]')) run(/** @type {HTMLElement} */ (item));
 presence.start();
 sending.start();
+inSlices(warmUp(document));
 // A version that was chosen is in sight; everything else begins at the end.
 if (!document.querySelector('.turn:target:not(:last-child), .turn:not(:last-child) > :target')) end.pin();
 

@@ -7,6 +7,12 @@ function tokens(text) {
 
 async function ours(place) {
   const { MarkdownView } = await import('/static/chat/markdown/view.js');
+  const { inSlices } = await import('/static/chat/markdown/slices.js');
+  const { warmUp } = await import('/static/chat/markdown/warm.js');
+  await new Promise((done) => inSlices((function* warm() {
+    yield* warmUp(document);
+    done(null);
+  })()));
   const view = new MarkdownView(place, { calm: false });
   return { add: (delta) => view.append(delta), end: () => view.finish() };
 }

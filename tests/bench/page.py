@@ -38,7 +38,8 @@ export { default as morphdom } from 'morphdom';
 HTML = """<!doctype html><meta charset=utf-8>
 <link rel=stylesheet href=/static/chat/look.css><link rel=stylesheet href=/static/chat/talk.css>
 <link rel=stylesheet href=/static/chat/prose.css>
-<body><div id=scroller style="height:700px;overflow:auto"><div class="turn answer"
+<body><div id=scroller style="height:700px;overflow:auto"><div class="turn"><p>What
+was <b>asked</b> <i>before</i> <code>it()</code></p></div><div class="turn answer"
 ><div class="prose words" style="max-width:46rem"></div></div></div>"""
 TYPES = {".js": "text/javascript", ".css": "text/css"}
 

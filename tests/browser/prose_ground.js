@@ -143,3 +143,33 @@ export function slowest(text, step) {
   place.remove();
   return { worst, shown };
 }
+
+/** How many elements a stream makes, cut into pieces of `step` characters. */
+export function made(text, step) {
+  const { createElement } = document;
+  let count = 0;
+  document.createElement = (name) => {
+    count += 1;
+    return createElement.call(document, name);
+  };
+  try {
+    const view = new MarkdownView(box(), { calm: false });
+    for (let at = 0; at < text.length; at += step) view.append(text.slice(at, at + step));
+    view.finish();
+  } finally {
+    delete document.createElement;
+  }
+  return count;
+}
+
+/** Which of these languages get colours, each with a line of its own. */
+export async function coloured(lines) {
+  const boxes = Object.entries(lines).map(([language, line]) => {
+    const place = box();
+    new MarkdownView(place, { calm: false }).show(`\`\`\`${language}\n${line}\n\`\`\`\n\nEnd.`);
+    return [language, place.querySelector('code')];
+  });
+  const last = boxes.at(-1)[1];
+  while (last.childElementCount === 0) await new Promise((done) => setTimeout(done, 20));
+  return Object.fromEntries(boxes.map(([language, code]) => [language, [...code.children].map((one) => one.className).join(' ')]));
+}

@@ -83,3 +83,27 @@ async def test_what_a_line_has_closed_is_never_touched_again(ground: Page) -> No
         assert seen["changes"] == [], text
         blocks += seen["blocks"]
     assert blocks > 500
+
+
+async def test_a_row_or_a_point_costs_what_the_first_ones_did(ground: Page) -> None:
+    """Ten times as many cost about ten times as much, not a hundred times."""
+    row, point = "| 1 | `a` | **b** |\n", "- a *b*\n  - c\n"
+    for text, part in (("| a | b | c |\n|--|--|--|\n", row), ("", point)):
+        few = await ground.evaluate("t => ground.made(t, 3)", f"{text}{part * 10}\nEnd.\n")
+        many = await ground.evaluate("t => ground.made(t, 3)", f"{text}{part * 100}\nEnd.\n")
+        assert many < 14 * few, part
+
+
+async def test_code_has_colours_by_any_name_of_its_language(ground: Page) -> None:
+    """Also what is written within another language; an unknown one holds nothing up."""
+    lines = {
+        "mermaid": "graph TD",
+        "html": "<script>let a = 1</script>",
+        "sh": "echo 'a'",
+        "yml": "a: 1",
+        "py": "def f(): pass",
+    }
+    seen: Any = await ground.evaluate("lines => ground.coloured(lines)", lines)
+    assert seen.pop("mermaid") == ""
+    assert all(seen.values()), seen
+    assert "k" in seen["html"].split(), "a script within a page"

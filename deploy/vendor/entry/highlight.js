@@ -21,10 +21,37 @@ import typescript from 'highlight.js/lib/languages/typescript';
 import xml from 'highlight.js/lib/languages/xml';
 import yaml from 'highlight.js/lib/languages/yaml';
 
-const grammars = createLowlight({
-  bash, c, cpp, csharp, css, diff, go, java, javascript, json, kotlin, markdown, php, python, ruby, rust,
-  sql, typescript, xml, yaml,
-});
+const known = {
+  python, javascript, bash, typescript, json, xml, css, sql, yaml, java, cpp, csharp, go, rust, php, c, ruby,
+  kotlin, markdown, diff,
+};
+/** Languages that are written within another one. */
+const within = {
+  javascript: ['xml', 'css'], typescript: ['xml', 'css', 'javascript'], xml: ['css', 'javascript'],
+  markdown: ['xml', 'css', 'javascript'], yaml: ['ruby'],
+};
+const grammars = createLowlight();
 
-export const registered = (language) => grammars.registered(language);
+// All grammars at once take a slow phone a twentieth of a second: each is made ready when it is asked for.
+function* add(name) {
+  for (const one of [name, ...(within[name] ?? [])]) {
+    if (grammars.listLanguages().includes(one)) continue;
+    grammars.register(one, known[one]);
+    yield;
+  }
+}
+
+/** In steps: makes a language ready, by its name or another name that its grammar knows. Returns whether there is one. */
+export function* prepare(language) {
+  if (Object.hasOwn(known, language)) yield* add(language);
+  for (const name of Object.keys(known)) {
+    if (grammars.registered(language)) break;
+    yield* add(name);
+  }
+  if (!grammars.registered(language)) return false;
+  grammars.highlight(language, '');
+  yield;
+  return true;
+}
+
 export const highlight = (language, text) => grammars.highlight(language, text);

@@ -3,6 +3,7 @@
  * that copies code. The parts for it are loaded when the first such block is seen.
  */
 import { isFormula } from './same.js';
+import { inSlices, whenIdle } from './slices.js';
 
 /** Longer code stays without colours: it would hold up the page for too long. */
 const MAX_CODE_UNITS = 50_000;
@@ -26,23 +27,17 @@ export function polish(block) {
     const code = figure.querySelector('code');
     // The server's are coloured already.
     if (code && code.childElementCount === 0 && (code.textContent ?? '').length <= MAX_CODE_UNITS) {
-      whenIdle(() => colour(code, /** @type {string} */ (figure.getAttribute('data-language'))));
+      void colour(code, /** @type {string} */ (figure.getAttribute('data-language')));
     }
   }
   for (const formula of withinOrSelf(block, '.math')) {
-    if (isFormula(formula) && formula.childElementCount === 0) whenIdle(() => typeset(formula));
+    if (isFormula(formula) && formula.childElementCount === 0) void typeset(formula);
   }
 }
 
 /** @param {Element} block @param {string} selector */
 function withinOrSelf(block, selector) {
   return [...(block.matches(selector) ? [block] : []), ...block.querySelectorAll(selector)];
-}
-
-/** @param {() => void} run */
-function whenIdle(run) {
-  if (globalThis.requestIdleCallback) requestIdleCallback(run, { timeout: 1_000 });
-  else setTimeout(run, 50);
 }
 
 /** @type {Map<string, Promise<any>>} */
@@ -64,12 +59,18 @@ function part(name, load) {
 
 /** @param {Element} code @param {string} language */
 async function colour(code, language) {
-  const { highlight, registered } = await part('highlight', () => import('../../vendor/highlight.js'));
-  const name = language.toLowerCase();
-  if (!registered(name)) return;
+  const { highlight, prepare } = await part('highlight', () => import('../../vendor/highlight.js'));
+  inSlices(coloured(code, language.toLowerCase(), { highlight, prepare }));
+}
+
+/** @param {Element} code @param {string} language @param {any} grammars */
+function* coloured(code, language, { highlight, prepare }) {
+  if (!(yield* prepare(language))) return;
   const text = code.textContent ?? '';
+  const { children } = highlight(language, text);
+  yield;
   const fragment = code.ownerDocument.createDocumentFragment();
-  grow(fragment, highlight(name, text).children);
+  grow(fragment, children);
   if (fragment.textContent === text) code.replaceChildren(fragment);
 }
 
@@ -90,6 +91,12 @@ function grow(parent, children) {
 /** @param {Element} formula */
 async function typeset(formula) {
   const { render } = await part('maths', () => import('../../vendor/maths.js'));
+  inSlices(typesetting(formula, render));
+}
+
+/** @param {Element} formula @param {(...args: any[]) => void} render */
+function* typesetting(formula, render) {
+  yield;
   const tex = formula.textContent ?? '';
   const place = formula.ownerDocument.createElement('span');
   const displayMode = formula.className === 'math display';

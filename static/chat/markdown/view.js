@@ -3,14 +3,15 @@
  *
  * What a whole line has closed is put on the page once and never touched again, so a selection, a
  * screen reader's place and the scroll position survive whatever arrives. Only the block that is
- * open is read again, with its half-written marks healed, and what differs is changed in place; the
- * letters of an open block of code are just added. At the end the whole text is read once more if it
+ * open is read again, with its half-written marks healed, and what differs is changed in place; of a
+ * list or a table only its last part (growing.js); the letters of an open block of code are just added. At the end the whole text is read once more if it
  * has link definitions, which reach back; only what they changed differs then.
  *
  * Has the interface of `TextView` (render.js), and `finish()`.
  */
 import { morphdom, remend } from '../../vendor/markdown.js';
 import { polish } from './code.js';
+import { endOf, grown, growing, holderOf, partsOf, solid } from './growing.js';
 import { LABELS, build } from './nodes.js';
 import { MAX_UNITS, lastBlockLine, parse, prepared } from './rules.js';
 import { same } from './same.js';
@@ -45,6 +46,8 @@ export class MarkdownView {
   #read = 0;
   /** An open block of code: its text's node, and what ends it. @type {{node: Text, end: RegExp, maybe: RegExp, at: number} | null} */
   #fence = null;
+  /** An open list or table. @type {import('./growing.js').Growing | null} */
+  #growing = null;
   #finished = false;
 
   /**
@@ -93,7 +96,7 @@ export class MarkdownView {
   finish() {
     if (this.#finished) return;
     this.#finished = true;
-    this.#fence = null;
+    this.#fence = this.#growing = null;
     // Only a link definition reaches back into what was closed; the tests hold this to whole readings.
     if (this.#text.includes(']:') || this.#text.length > MAX_UNITS) {
       this.#replace(this.#build(this.#text));
@@ -106,14 +109,14 @@ export class MarkdownView {
   /** Begin anew with a text of which some may be on the page. */
   #settle() {
     this.#env = { references: {} };
-    this.#fence = null;
+    this.#fence = this.#growing = null;
     [this.#closed, this.#read, this.#lines] = [0, 0, 0];
     this.#finished = false;
     this.#whole = this.#text.lastIndexOf('\n') + 1;
     const lines = this.#text.slice(0, this.#whole);
     const closed = lines.slice(0, offsetOfLine(lines, lastBlockLine(lines)));
     const fresh = this.#build(closed, this.#env);
-    const open = this.#calm ? [] : this.#build(this.#text.slice(closed.length), this.#env, true);
+    const open = this.#calm ? [] : build(this.#document, this.#parseOpen(this.#text.slice(closed.length)), this.#labels);
     this.#replace([...fresh, ...open]);
     this.#from = closed.length;
     this.#close(fresh.length);
@@ -122,6 +125,7 @@ export class MarkdownView {
   #flush() {
     for (;;) {
       if (this.#fence && !this.#addCode()) return;
+      if (this.#grow()) return;
       if (this.#whole > this.#lines) {
         this.#lines = this.#whole;
         this.#commit(this.#text.slice(this.#from, this.#whole));
@@ -151,7 +155,45 @@ export class MarkdownView {
       return;
     }
     this.#read = open.length;
-    this.#morph(this.#build(open, this.#env, true), true);
+    const tokens = this.#parseOpen(open);
+    this.#morph(build(this.#document, tokens, this.#labels), true);
+    this.#growing = growing(tokens, open);
+  }
+
+  /** @returns {boolean} whether all that came belongs to the list or table that is open */
+  #grow() {
+    const from = this.#growing;
+    if (!from) return false;
+    const rest = this.#text.slice(this.#from + from.at);
+    const end = endOf(from, rest);
+    // A definition in a point counts for what follows.
+    const whole = end >= 0 && !this.#text.slice(this.#from, this.#from + from.at + end).includes(']:');
+    const more = end < 0 ? solid(rest) : rest.slice(0, end);
+    const source = from.head + more;
+    const readable = more.length <= LONG_UNITS && (end < 0 || whole);
+    const tokens = readable ? (whole ? parse(source) : this.#parseOpen(source)) : [];
+    this.#growing = grown(from, tokens, solid(more));
+    if (!this.#growing) return false;
+    this.#morphParts(from, tokens);
+    this.#read = this.#text.length - this.#from;
+    if (!whole) return true;
+    this.#from += from.at + end;
+    this.#growing = null;
+    this.#read = 0;
+    this.#close(this.#closed + 1);
+    return false;
+  }
+
+  /** @param {import('./growing.js').Growing} from @param {import('./rules.js').Token[]} tokens */
+  #morphParts({ settled }, tokens) {
+    const block = /** @type {Element} */ (this.#box.lastElementChild);
+    const shown = partsOf(block).slice(settled);
+    const wanted = partsOf(build(this.#document, tokens, this.#labels)[0]);
+    wanted.forEach((part, index) => {
+      if (shown[index]) morph(shown[index], part);
+      else holderOf(block).appendChild(part);
+    });
+    for (const surplus of shown.slice(wanted.length)) surplus.remove();
   }
 
   /**
@@ -220,13 +262,16 @@ export class MarkdownView {
   /**
    * @param {string} text
    * @param {any} [env]
-   * @param {boolean} [healed] it goes on: marks that are still open are closed for now
    */
-  #build(text, env = {}, healed = false) {
-    if (!healed) return build(this.#document, parse(text, env), this.#labels);
+  #build(text, env = {}) {
+    return build(this.#document, parse(text, env), this.#labels);
+  }
+
+  /** It goes on: marks that are still open are closed for now. @param {string} text */
+  #parseOpen(text) {
     const source = text.length > LONG_UNITS ? text : remend(text, HEALING);
     // What is not closed yet defines nothing for good.
-    return build(this.#document, parse(source, { references: { ...env.references } }), this.#labels);
+    return parse(source, { references: { ...this.#env.references } });
   }
 
   /**
