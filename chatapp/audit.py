@@ -1,10 +1,12 @@
 """The trail: who did what to which response, and to whose plan.
 
-Called inside the transaction that it tells about. No content, ever: names, states and numbers only.
+Called inside the transaction that it tells about. No content, ever: names, states, numbers, and the
+SHA-256 of what was stored, so that the chain over the trail (chatapp/chain.py) covers it, too.
 """
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
@@ -17,7 +19,14 @@ if TYPE_CHECKING:
 
 
 def created(response: Response, *, actor: str, detail: dict[str, Any]) -> None:
+    detail = {**detail, "request_sha256": _digest(response.request)}
     _write(_of(response, "created", actor=actor, detail=detail))
+
+
+def begun(response: Response) -> None:
+    """It has waited in its chat and is asked now, with the conversation as it is now."""
+    detail = {"request_sha256": _digest(response.request)}
+    _write(_of(response, "begun", actor="", detail=detail))
 
 
 def stopped(response: Response, *, actor: str, reason: str) -> None:
@@ -30,7 +39,10 @@ def rewritten(response: Response, *, actor: str) -> None:
     _write(_of(response, "rewritten", actor=actor, detail={}))
 
 
-def ended(response_id: str, *, username: str, model: str, snapshot: Snapshot, worker: str) -> None:
+def ended(
+    response_id: str, *, username: str, model: str, snapshot: Snapshot, fold: str, worker: str
+) -> None:
+    """`fold`: what is stored of it; empty where its content was erased before its end."""
     usage = snapshot.usage
     detail = {
         "reason": snapshot.reason,
@@ -40,6 +52,7 @@ def ended(response_id: str, *, username: str, model: str, snapshot: Snapshot, wo
         "input_tokens": usage.input_tokens if usage else None,
         "output_tokens": usage.output_tokens if usage else None,
         "worker": worker,
+        "content_sha256": _digest(fold),
     }
     _write(
         AuditEvent(
@@ -114,6 +127,10 @@ def sessions_ended(username: str, *, count: int) -> None:
     """A person signed out other browsers."""
     detail = {"sessions": count}
     _write(AuditEvent(action="sessions ended", actor=username, username=username, detail=detail))
+
+
+def _digest(content: str) -> str | None:
+    return sha256(content.encode()).hexdigest() if content else None
 
 
 def _of(response: Response, action: str, *, actor: str, detail: dict[str, Any]) -> AuditEvent:

@@ -164,6 +164,7 @@ def write(outcome: Outcome, now: datetime) -> Written | None:
         username=running.username,
         model=running.model,
         snapshot=snapshot,
+        fold=columns["fold"],
         worker=outcome.worker,
     )
     charge = Charge(running.user_id, rid, running.created_at, columns["output_tokens"] or 0)

@@ -10,7 +10,7 @@ from chatapp.models.messages import Message, MessageHtml, MessageQuerySet
 from chatapp.models.people import ApiKey, Plan, User
 from chatapp.models.pictures import Picture
 from chatapp.models.responses import FINAL, RUNNING, Response
-from chatapp.models.trail import AppendOnly, AuditEvent
+from chatapp.models.trail import AppendOnly, AuditEvent, AuditHead, AuditSeal
 from chatapp.models.visits import Visit
 
 __all__ = [
@@ -19,6 +19,8 @@ __all__ = [
     "ApiKey",
     "AppendOnly",
     "AuditEvent",
+    "AuditHead",
+    "AuditSeal",
     "Chat",
     "ChatQuerySet",
     "Message",

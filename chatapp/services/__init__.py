@@ -59,6 +59,7 @@ from chatapp.services.finding import ChatPage, Found, list_chats, search
 from chatapp.services.limits import default_model, models_of
 from chatapp.services.reading import recorded, snapshot
 from chatapp.services.repair import Sweep
+from chatapp.services.sealing import Backlog, backlog
 from chatapp.services.settling import records
 from chatapp.services.stopping import Stopping, cancel, leave
 from chatapp.services.titles import Titles
@@ -68,6 +69,7 @@ from chatapp.services.waiting import rewrite
 __all__ = [
     "GRACE",
     "MOST",
+    "Backlog",
     "BadInput",
     "Change",
     "ChatBusy",
@@ -98,6 +100,7 @@ __all__ = [
     "Window",
     "as_json",
     "as_markdown",
+    "backlog",
     "cancel",
     "changed_chats",
     "choose",

@@ -355,4 +355,7 @@ def begin(response_id: str, now: datetime) -> Response | None:
     # A stop that was wished in between wins: whoever wished it ends the row as it waits.
     begun = Response.objects.waiting().filter(pk=row.pk, stop_requested_at=None).update(**columns)
     Chat.objects.filter(pk=row.chat_id).update(changed_at=now)
-    return row if begun else None
+    if not begun:
+        return None
+    audit.begun(row)
+    return row

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import json
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -94,14 +95,50 @@ def transactional_db(django_db_setup: None, django_db_blocker: DjangoDbBlocker) 
     with django_db_blocker.unblock():
         yield
         kept = {"django_migrations", "django_content_type", "auth_permission"}
-        with connection.constraint_checks_disabled(), connection.cursor() as cursor:
-            postgres = connection.vendor == "postgresql"
-            if postgres:  # without triggers, one of which protects audit entries, and foreign keys
-                cursor.execute("SET session_replication_role = replica")
+        with (
+            connection.constraint_checks_disabled(),
+            connection.cursor() as cursor,
+            without_triggers(),
+        ):
             for table in set(connection.introspection.table_names(cursor)) - kept:
                 cursor.execute(f"DELETE FROM {connection.ops.quote_name(table)}")  # noqa: S608
-            if postgres:
+
+
+@contextmanager
+def without_triggers() -> Iterator[None]:
+    """What a stranger with the database's password can do: the trail's triggers refuse nothing.
+
+    On PostgreSQL without foreign keys as well.
+    """
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SET session_replication_role = replica")
+            try:
+                yield
+            finally:
                 cursor.execute("SET session_replication_role = DEFAULT")
+            return
+        cursor.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+        triggers = cursor.fetchall()
+        for name, _ in triggers:
+            cursor.execute(f"DROP TRIGGER {name}")
+        try:
+            yield
+        finally:
+            for _, statement in triggers:
+                cursor.execute(statement)
+
+
+@pytest.fixture(autouse=True)
+def _flush_without_triggers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests marked `django_db(transaction=True)`: Django empties all tables after them."""
+    flush = connection.ops.execute_sql_flush
+
+    def flush_all(statements: Any) -> Any:
+        with without_triggers():
+            return flush(statements)
+
+    monkeypatch.setattr(connection.ops, "execute_sql_flush", flush_all)
 
 
 @pytest.fixture
