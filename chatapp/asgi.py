@@ -23,6 +23,7 @@ from chatapp import checks, runtime, services  # noqa: E402
 from chatapp.auth import LiveCredentials  # noqa: E402
 from chatapp.feed import Feed  # noqa: E402
 from chatapp.lines import Lines  # noqa: E402
+from chatapp.metrics import Listener  # noqa: E402
 from chatapp.middleware.admission import Admission  # noqa: E402
 from chatapp.middleware.threads import ApiHandler, DatabaseThreads, SiteHandler  # noqa: E402
 from chatapp.streams import Streams  # noqa: E402
@@ -69,6 +70,7 @@ class Application:
     def __init__(self) -> None:
         self._threads = threads = DatabaseThreads()
         self._checked = False
+        self._metrics = Listener()
         max_body_bytes = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         site = SiteHandler(threads, max_body_bytes=max_body_bytes)
         api = ApiHandler(threads, max_body_bytes=max_body_bytes)
@@ -123,9 +125,11 @@ class Application:
             make_titles=services.Titles,
             supervise=settings.RELAY_EMBEDDED,
         )
+        self._metrics.start()
 
     async def aclose(self) -> None:
         """Drain what runs here, then let the database go."""
+        await self._metrics.aclose()
         await runtime.stop()
         await self._threads.aclose()
 

@@ -34,6 +34,7 @@ class Watcher:
 
     def __init__(self, user_id: int) -> None:
         self.user_id = user_id
+        self.lag_s = 0.0
         self._frames: dict[str, bytes] = {}
         """What waits to be sent, by chat: a later state replaces an earlier one."""
         self._comments: list[bytes] = []
@@ -66,6 +67,10 @@ class Watcher:
             self._comments.append(b": " + comment.replace("\n", " ").encode() + b"\n")
             self._over = True
             self._wake.set()
+
+    @property
+    def present_as(self) -> str:
+        return ""  # at no answer
 
     def tick(self, now_s: float) -> None:
         config = runtime.config()

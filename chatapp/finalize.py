@@ -24,10 +24,19 @@ from chatapp.models import Chat, Message, Response
 from chatapp.quotas import Charge
 from chatapp.shown import with_pictures
 from chatapp.statements import update
-from relay import GenerationRequest, Outcome, Record, RecordUnavailable, UsageCount
+from relay import (
+    COUNTERS,
+    OTHER,
+    GenerationRequest,
+    Outcome,
+    Record,
+    RecordUnavailable,
+    Status,
+    UsageCount,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
 MOST_TOKENS: Final = 2**31 - 1
 """What the columns hold. A provider that says more, or less than nothing, is not to be believed;
@@ -108,6 +117,8 @@ class Records:
             written = await transact(partial(write, outcome, runtime.now()))
         if written is None:
             return
+        if written.end is not None:
+            written.end.add()
         await quotas.settle(written.charge)
         if written.waited_for and self._go_on is not None:
             await self._go_on(written.charge.user_id)
@@ -136,11 +147,34 @@ def _charge(row: Response) -> Charge:
     return Charge(row.user_id, row.pk, row.created_at, row.output_tokens or 0)
 
 
+class Figures(NamedTuple):
+    """An end, as metrics have it: counted once, when it is committed."""
+
+    model: str
+    status: str
+    reason: str
+    input_tokens: int
+    output_tokens: int
+    whole_s: float
+    cancel_s: float | None
+
+    def add(self) -> None:
+        figures = COUNTERS.model(self.model)
+        figures.end(self.status, self.reason)
+        figures.whole.observe(self.whole_s)
+        figures.input_tokens += self.input_tokens
+        figures.output_tokens += self.output_tokens
+        if self.cancel_s is not None:
+            COUNTERS.cancel.observe(self.cancel_s)
+
+
 class Written(NamedTuple):
     charge: Charge
     """To be settled, if an earlier call did not."""
     waited_for: bool = False
     """Its person has messages that wait."""
+    end: Figures | None = None
+    """What this call has written, if it was the one that wrote."""
 
 
 def write(outcome: Outcome, now: datetime) -> Written | None:
@@ -168,7 +202,22 @@ def write(outcome: Outcome, now: datetime) -> Written | None:
         worker=outcome.worker,
     )
     charge = Charge(running.user_id, rid, running.created_at, columns["output_tokens"] or 0)
-    return Written(charge, running.waited_for)
+    figures = Figures(
+        model=running.model if running.model in catalog.models() else OTHER,
+        status=snapshot.status,
+        reason=snapshot.reason or "",
+        input_tokens=columns["input_tokens"] or 0,
+        output_tokens=charge.output_tokens,
+        whole_s=(columns["ended_at"] - running.created_at).total_seconds(),
+        cancel_s=_cancel_s(running, columns) if snapshot.status == Status.CANCELLED else None,
+    )
+    return Written(charge, running.waited_for, figures)
+
+
+def _cancel_s(running: _Running, columns: Mapping[str, Any]) -> float | None:
+    """None where nobody asked: an abandoned answer."""
+    asked_at = running.stop_requested_at
+    return None if asked_at is None else (columns["ended_at"] - asked_at).total_seconds()
 
 
 class _Running(NamedTuple):
@@ -182,13 +231,14 @@ class _Running(NamedTuple):
     model: str
     created_at: datetime
     erased_at: Any
+    stop_requested_at: datetime | None
     waited_for: bool
 
 
 _WANTED: Final = (
     *("user_id", "user__username"),
     *("user__plan__input_price_per_mtok", "user__plan__output_price_per_mtok"),
-    *("chat_id", "model", "created_at", "erased_at", "waited_for"),
+    *("chat_id", "model", "created_at", "erased_at", "stop_requested_at", "waited_for"),
 )
 
 
@@ -204,7 +254,7 @@ def _running(response_id: str) -> _Running | None:
     if row is None:
         return None
     user_id, username, input_price, output_price, chat_id, model, created_at, *rest = row
-    erased_at, waited_for = rest
+    erased_at, stop_requested_at, waited_for = rest
     return _Running(
         user_id=user_id,
         username=username,
@@ -215,6 +265,7 @@ def _running(response_id: str) -> _Running | None:
         created_at=_utc(created_at),
         erased_at=erased_at,
         waited_for=bool(waited_for),
+        stop_requested_at=_utc(stop_requested_at) if stop_requested_at else None,
     )
 
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import sys
 
 from django.db import Error, connection
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.template import loader
 
 from chatapp import runtime
 from chatapp.api.failures import AWAY, RETRY_AFTER_S
+from chatapp.metrics import WORKER_SEEN_S, exposition, may_read
 from chatapp.middleware.problems import ERROR_ID, error_id
 from chatapp.middleware.threads import on_database_thread
 from relay import StoreUnavailable
-
-WORKER_SEEN_S = 10.0
-"""A worker asks for jobs every second or two; one unheard for this long takes none."""
 
 
 def failed(request: HttpRequest) -> HttpResponse:
@@ -43,6 +41,19 @@ async def readyz(request: HttpRequest) -> HttpResponse:
     return JsonResponse(
         {"ready": not missing, "missing": missing, "parts": parts}, status=503 if missing else 200
     )
+
+
+async def metrics(request: HttpRequest) -> HttpResponse:
+    """This process's own series, for whoever METRICS_TOKEN and METRICS_FROM let in; to everybody
+    else there is nothing here."""
+    if not may_read(
+        authorization=request.headers.get("Authorization", ""),
+        address=request.META.get("REMOTE_ADDR", ""),
+        forwarded="X-Forwarded-For" in request.headers or "Forwarded" in request.headers,
+    ):
+        raise Http404
+    body, content_type = await exposition(request.headers.get("Accept", ""))
+    return HttpResponse(body, content_type=content_type)
 
 
 async def _store() -> dict[str, bool]:

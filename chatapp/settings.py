@@ -19,7 +19,7 @@ from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.utils import get_random_secret_key
 
-from chatapp import languages, logs
+from chatapp import languages, logs, observing
 from chatapp.meanings import RELAY_MEANINGS
 from chatapp.middleware.admission import Limits
 from relay import RelayConfig, read_address
@@ -197,6 +197,7 @@ BODY_TIMEOUT_S = _env(
     "time a client has for sending the body of a request (under Daphne the proxy's limit alone)",
     shown="60",
 )
+OBSERVING: Final = observing.read(_env, _reader)
 
 
 def _relay_config() -> RelayConfig:
@@ -348,7 +349,7 @@ SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 # Probes come without TLS, and from within.
-SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
 # They look for Django's own classes by name; chatapp.E005 looks for ours.
 SILENCED_SYSTEM_CHECKS = ["security.W001", "security.W002", "security.W003"]
 X_FRAME_OPTIONS = "DENY"

@@ -171,6 +171,7 @@ class Streams:
                     return row
                 return await self._follow(wish, viewer, wait=True)
         except ViewersFull as exc:
+            relay.COUNTERS.refusals.add("viewers")
             limit = runtime.config().max_viewers_per_response
             raise Problem(
                 429, f"This answer already has {limit} viewers.", **{"Retry-After": "15"}

@@ -97,6 +97,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("healthz", ops.healthz, name="healthz"),
     path("readyz", ops.readyz, name="readyz"),
+    path("metrics", ops.metrics, name="metrics"),
 ]
 
 handler500 = "chatapp.ops.failed"

@@ -33,7 +33,7 @@ from relay.follow import View, follow, snapshot_frame, wait_ended
 from relay.generate import End, Outcome, Record, Records, Story, conclude, ended
 from relay.generate.end import NOTHING_USED, WALL_CLOCK, WORKER_LOST, now_rfc3339, usage_at_end
 from relay.hub import Hub, Visit
-from relay.metrics import COUNTERS
+from relay.metrics import COUNTERS, OTHER, Counters, Histogram
 from relay.request import IMAGE_PARTS, Disconnect, GenerationRequest
 from relay.standing import read_standing
 from relay.states import TERMINAL, FinishReason, Interruption, Shortfall, Status, StopReason
@@ -48,6 +48,7 @@ from relay.store import (
     Reservation,
     Reserved,
     Store,
+    Vitals,
     day_end,
     day_start,
     fold_log,
@@ -76,6 +77,7 @@ __all__ = [
     "DIALECTS",
     "IMAGE_PARTS",
     "NOTHING_USED",
+    "OTHER",
     "TERMINAL",
     "WALL_CLOCK",
     "WORKER_LOST",
@@ -84,6 +86,7 @@ __all__ = [
     "CircuitState",
     "CircuitStatus",
     "Circuits",
+    "Counters",
     "Created",
     "Disconnect",
     "End",
@@ -95,6 +98,7 @@ __all__ = [
     "Frame",
     "GenerationRequest",
     "Grant",
+    "Histogram",
     "Hub",
     "Interruption",
     "LogGone",
@@ -128,6 +132,7 @@ __all__ = [
     "View",
     "ViewersFull",
     "Visit",
+    "Vitals",
     "apply",
     "conclude",
     "day_end",

@@ -17,6 +17,7 @@ from relay.errors import LogGone, StoreUnavailable, ViewersFull
 from relay.events import encode_event
 from relay.fold import Snapshot, ended_event
 from relay.hub import Hub, Visit, Watch, frame, is_ended
+from relay.metrics import COUNTERS
 from relay.store import Page, fold_log
 from relay.wire.sse import Frame, encode_frame
 
@@ -42,6 +43,8 @@ class View:
     def __init__(self, hub: Hub, watch: Watch, *, viewer: str, after: int, epoch: int) -> None:
         self.seq = after
         self.epoch = epoch
+        self.lag_s = 0.0
+        """At the last tick: for how long it has taken nothing of what waits for it."""
         self.at_end = False
         """The cursor was valid and named `ended`: there is nothing left to send."""
         self._hub = hub
@@ -58,7 +61,11 @@ class View:
         self._failure: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
         now_s = time.monotonic()
-        self._opened_s = self._sent_s = now_s
+        self._opened_s = self._sent_s = self._ticked_s = now_s
+        self._waited = False
+        """At the last tick something was there for it."""
+        self._catches_up = after > 0
+        """It is a resume, and what was missed is not handed out yet."""
         # The first heartbeat is due one interval from now: attending counted as one.
         self._beaten_s = now_s
 
@@ -70,6 +77,11 @@ class View:
     def cursor_is_lost(self) -> bool:
         """What it names is not in the log: a record that is final knows better (PROTOCOL 8.1)."""
         return self._wants_snapshot and self.seq > 0
+
+    @property
+    def present_as(self) -> str:
+        """Response and viewer whose presence it keeps."""
+        return f"{self._watch.response_id} {self._viewer}" if self._viewer else ""
 
     @property
     def waits(self) -> bool:
@@ -99,6 +111,10 @@ class View:
 
     def tick(self, now_s: float) -> tuple[str, str, int] | None:
         config = self._hub.config
+        # At the last tick something waited for it, and it has taken nothing since.
+        stuck = self._waited and self._sent_s < self._ticked_s
+        self.lag_s = self.lag_s + now_s - self._ticked_s if stuck else 0.0
+        self._waited, self._ticked_s = bool(self._pending), now_s
         if now_s - self._sent_s >= config.heartbeat_s and not self._pending:
             self._sent_s = now_s
             self._pending.append(PING)
@@ -193,6 +209,7 @@ class View:
 
     def _fall_back(self) -> None:
         self._live = False
+        COUNTERS.viewers_lagged += 1
         self._watch.live.discard(self)
 
     async def _read_on(self) -> None:
@@ -243,16 +260,25 @@ class View:
         self._pending_bytes += len(chunk)
         self.seq, self.epoch = first + len(page.events) - 1, page.epochs[-1]
         self._finished = is_ended(page.events[-1])
+        if self._finished:
+            self._caught_up()
         self._watch.offer_page(page)
 
     def _join(self) -> None:
         self._live = self._watch.join(self)
+        if self._live:
+            self._caught_up()
         if self._watch.needs_look:
             self._watch.needs_look = False
             self._hub.catch_up(self._watch)
         if not self._live and self.seq > (self._watch.seq or 0):
             # We have read further than the hub was told: it must come after.
             self._hub.catch_up(self._watch)
+
+    def _caught_up(self) -> None:
+        if self._catches_up:
+            self._catches_up = False
+            COUNTERS.replay.observe(time.monotonic() - self._opened_s)
 
     async def _read_snapshot(self) -> None:
         folded = await fold_log(self._hub.store, self._watch.response_id)
@@ -296,6 +322,7 @@ async def follow(
 
     Raises LogGone when there is no log (and no `wait`), ViewersFull, StoreUnavailable.
     """
+    COUNTERS.resumes += bool(after)
     watch = await hub.enter(response_id)
     view = View(hub, watch, viewer=viewer, after=after or 0, epoch=epoch or 0)
     try:

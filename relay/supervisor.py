@@ -51,8 +51,10 @@ TAKE_MAX: Final = 100
 class Run:
     """One job in this process, from before its claim until its ack."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, *, lapsed: bool) -> None:
         self.job = job
+        self.lapsed = lapsed
+        """Whoever had it before fell silent."""
         self.lease: Lease | None = None
         self.heard_s = time.monotonic()
         self.holder: Holder | None = None
@@ -115,6 +117,11 @@ class Supervisor:
     @property
     def running(self) -> int:
         return len(self._runs)
+
+    @property
+    def window_s(self) -> float:
+        """The longest commit window of its shards, as last judged."""
+        return max(committer.window_s for committer in self._committers.values())
 
     @property
     def circuits(self) -> Circuits:
@@ -187,14 +194,14 @@ class Supervisor:
             # Takeovers that only close need no free slot, so this asks for jobs regardless.
             try:
                 for job in await self._store.reclaim(shard, self.worker, TAKE_MAX, lease_s):
-                    self._spawn(job)
+                    self._spawn(job, lapsed=True)
             except StoreUnavailable:
                 self._broken_s[shard] = time.monotonic()
 
-    def _spawn(self, job: Job) -> None:
+    def _spawn(self, job: Job, *, lapsed: bool = False) -> None:
         if job.response_id in self._runs:
             return  # our own job came back: its renewals go on, so this is a late hand-out
-        run = self._runs[job.response_id] = Run(job)
+        run = self._runs[job.response_id] = Run(job, lapsed=lapsed)
         task = _start(self._job(run))
         self._jobs.add(task)
         task.add_done_callback(self._jobs.discard)
@@ -269,12 +276,13 @@ class Supervisor:
                 await self._store.ack(job)
                 return
             case Claimed.CLOSED:
+                COUNTERS.leases_lapsed += run.lapsed
                 run.lease = claim.lease
                 if claim.lease is not None:
                     await self._recorder.record(claim.lease, claim.output_tokens)
                 return
             case Claimed.RUN | Claimed.TAKE_OVER:
-                pass
+                COUNTERS.leases_lapsed += run.lapsed
         lease = claim.lease
         if lease is None:
             raise ProtocolViolation(f"a claim of {job.response_id} without a lease")

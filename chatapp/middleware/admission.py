@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from chatapp.middleware.problems import PROBLEM_TYPE, problem_body
+from relay import COUNTERS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -52,7 +53,8 @@ class TooMany(Exception):
 class Places:
     """So many at a time for each name."""
 
-    def __init__(self, limit: int, sentence: str | StrPromise) -> None:
+    def __init__(self, kind: str, limit: int, sentence: str | StrPromise) -> None:
+        self._kind = kind
         self._limit = limit
         self._sentence = sentence
         self._taken: Counter[Hashable] = Counter()
@@ -65,6 +67,7 @@ class Places:
         if name is None or not self._limit:
             return
         if self._taken[name] >= self._limit:
+            COUNTERS.refusals.add(self._kind)
             raise TooMany(self._sentence.format(limit=self._limit))
         self._taken[name] += 1
 
@@ -81,6 +84,7 @@ class House:
 
     def __init__(self, limits: Limits) -> None:
         self.requests_of_address = Places(
+            "requests_of_address",
             limits.requests_per_address,
             _(
                 "At most {limit} requests of one address are worked on at a time. Wait until some "
@@ -88,6 +92,7 @@ class House:
             ),
         )
         self.requests_of_user = Places(
+            "requests_of_person",
             limits.requests_per_user,
             _(
                 "At most {limit} requests of one person are worked on at a time. Wait until some "
@@ -95,6 +100,7 @@ class House:
             ),
         )
         self.streams_of_address = Places(
+            "streams_of_address",
             limits.streams_per_address,
             _(
                 "At most {limit} event streams may be open from one address. Close some of them, "
@@ -102,6 +108,7 @@ class House:
             ),
         )
         self.streams_of_user = Places(
+            "streams_of_person",
             limits.streams_per_user,
             _(
                 "At most {limit} event streams of one person may be open. Close some of them, "

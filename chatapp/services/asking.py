@@ -36,6 +36,7 @@ from chatapp.services.settling import free_places, settle, start_next, submit_or
 from chatapp.services.stopping import cancel
 from chatapp.services.writing import Draft, Place, Written, find_repeat, response_id_of, write
 from relay import (
+    COUNTERS,
     Disconnect,
     GenerationRequest,
     Grant,
@@ -183,7 +184,11 @@ async def begin(draft: Draft) -> Written:
     """Reserve, write, and hand it to the store. Raises Refused, RecordUnavailable."""
     if draft.chat is not None and draft.chat.double_text == Chat.DoubleText.INTERRUPT:
         await _supersede(draft, draft.chat)
-    written = await _write(draft)
+    try:
+        written = await _write(draft)
+    except Refused as refused:
+        COUNTERS.refusals.add(refused.kind)
+        raise
     if written.response.waits and written.response.chat_id is not None:
         await start_next(written.response.chat_id)  # perhaps what it waits for has just ended
     elif not written.response.is_final:  # a repeated one may be

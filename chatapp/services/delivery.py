@@ -18,7 +18,7 @@ from chatapp import runtime
 from chatapp.finalize import database_errors
 from chatapp.middleware.threads import on_database_thread, transact
 from chatapp.models import Response
-from relay import written_around
+from relay import COUNTERS, written_around
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +54,12 @@ async def judge() -> None:
     judged = [(row[0], count) for row, count in zip(rows, found, strict=True) if count is not None]
     if judged:
         with database_errors():
-            await transact(partial(_write_zombies, judged))
+            mine = await transact(partial(_write_zombies, judged))
+        tokens = {row[0]: row[3] for row in rows}
+        for pk, zombies in judged:
+            if pk in mine:
+                COUNTERS.zombie_tokens += zombies
+                COUNTERS.delivered_tokens += tokens[pk] - zombies
 
 
 async def _zombies(pk: str, fold_seq: int, delivered_seq: int, tokens: int) -> int | None:
@@ -92,6 +97,9 @@ def _unjudged(since: datetime, told_by: datetime) -> list[tuple[str, int, int, i
         ]
 
 
-def _write_zombies(counts: Sequence[tuple[str, int]]) -> None:
-    for pk, count in counts:
-        Response.objects.filter(pk=pk, zombie_tokens=None).update(zombie_tokens=count)
+def _write_zombies(counts: Sequence[tuple[str, int]]) -> frozenset[str]:
+    """Those that this process judged: others may judge the same at the same time."""
+    unjudged = Response.objects.filter(zombie_tokens=None)
+    return frozenset(
+        pk for pk, count in counts if unjudged.filter(pk=pk).update(zombie_tokens=count)
+    )

@@ -43,6 +43,8 @@ class Refused(Exception):
     is called: services raise it on threads that know of none. Nothing was written."""
 
     status: ClassVar[int] = 400
+    kind: ClassVar[str] = "other"
+    """As metrics count it (relay.metrics.REFUSALS)."""
     retry_after_s: int | None = None
 
     def __init__(self, detail: str | StrPromise, **extra: Any) -> None:
@@ -84,6 +86,7 @@ class KeyReused(BadInput):
 
 class NotInPlan(BadInput):
     status = 403
+    kind = "plan"
 
     def __init__(self, name: str, included: Iterable[str]) -> None:
         names = sorted(included)
@@ -102,6 +105,7 @@ class Occupied(Refused):
 
 class ChatBusy(Occupied):
     status = 409
+    kind = "chat_busy"
 
     def __init__(self, running: Sequence[str]) -> None:
         super().__init__(
@@ -113,6 +117,7 @@ class ChatBusy(Occupied):
 
 class QueueFull(Occupied):
     status = 429
+    kind = "queue_full"
     retry_after_s = 5
 
     def __init__(self, running: Sequence[str], limit: int) -> None:
@@ -174,6 +179,8 @@ class LimitReached(Occupied):
 
 
 class EnoughRunning(LimitReached):
+    kind = "running"
+
     def __init__(self, running: Sequence[str], limit: int) -> None:
         super().__init__(
             format_lazy(
@@ -193,6 +200,8 @@ class EnoughRunning(LimitReached):
 
 
 class DayUsedUp(LimitReached):
+    kind = "tokens"
+
     def __init__(
         self, running: Sequence[str], *, used: int, limit: int, resets_at: datetime, now: datetime
     ) -> None:
@@ -220,6 +229,7 @@ class DayUsedUp(LimitReached):
 
 class StoreAway(Refused):
     status = 503
+    kind = "store_away"
     retry_after_s = 5
 
     def __init__(self) -> None:
@@ -230,6 +240,7 @@ class StoreAway(Refused):
 
 class NoRoom(Refused):
     status = 503
+    kind = "store_full"
     retry_after_s = 30
     """Memory comes back as answers end and their logs expire, not in seconds."""
 

@@ -12,7 +12,7 @@ from chatapp import catalog, pictures, quotas, runtime
 from chatapp.services import showing
 from chatapp.services.errors import BadInput, NotInPlan, TooLarge, UnknownModel
 from chatapp.shown import KIND
-from relay import IMAGE_PARTS, Disconnect, ModelConfig, estimated_tokens
+from relay import COUNTERS, IMAGE_PARTS, Disconnect, ModelConfig, estimated_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,6 +60,7 @@ def require_model(name: str | None, user: User) -> ModelConfig:
     if wanted is None or wanted not in known:
         raise UnknownModel(wanted, known)
     if not quotas.terms_of(user).allows(wanted):
+        COUNTERS.refusals.add(NotInPlan.kind)
         raise NotInPlan(wanted, models_of(user))
     return known[wanted]
 

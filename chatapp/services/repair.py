@@ -30,6 +30,7 @@ from chatapp.services.settling import (
 from chatapp.services.stopping import send, wish
 from chatapp.services.visits import Visits
 from relay import (
+    COUNTERS,
     Outcome,
     RecordUnavailable,
     Status,
@@ -49,6 +50,10 @@ BATCH: Final = 500
 """Rows per sweep, oldest first; of more that are running, the young ones wait for their turn."""
 
 
+OVERDUE_S: Final = 30.0
+"""Beyond its time and a lease; a few sweeps and a database that was slow are no alarm."""
+
+
 class Sweep:
     """Call it again and again: it remembers between sweeps since when it has seen what."""
 
@@ -65,6 +70,7 @@ class Sweep:
         await runtime.store().ping()  # and hear what time it is
         await settle_left()
         rows = await _running()
+        COUNTERS.overdue = sum(map(_overdue, rows))
         self._seen.keep_only({row.pk for row in rows})
         owed.intersection_update({row.pk for row in rows})
         by_shard: dict[int, list[Row]] = {}
@@ -95,7 +101,14 @@ class Sweep:
         await _stop_abandoned(todo.pop(Repair.ASK_VIEWERS))
         for repair, response_ids in todo.items():
             for pk in response_ids:
+                COUNTERS.repairs.add(repair.name.lower())
                 await _apart(_REPAIRS[repair], pk)
+
+
+def _overdue(row: Row) -> bool:
+    """It should have an end by now, whatever befell it (PROTOCOL 9)."""
+    age_s = (runtime.now() - row.created_at).total_seconds()
+    return age_s > row.total_s + runtime.config().lease_s + OVERDUE_S
 
 
 async def _apart(repair: Callable[[str], Awaitable[None]], pk: str) -> None:

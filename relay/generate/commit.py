@@ -48,6 +48,11 @@ class LoadGauge:
         self._busy = 0.0
         self._window_s = 0.0
 
+    @property
+    def present_s(self) -> float:
+        """The window as last judged."""
+        return self._window_s
+
     def window_s(self) -> float:
         wall_s = time.perf_counter()
         span_s = wall_s - self._wall_s
@@ -72,6 +77,11 @@ class Committer:
         self._dirty: deque[Writer] = deque()
         self._urgent: deque[Writer] = deque()
         self._waiter: asyncio.Future[None] | None = None
+
+    @property
+    def window_s(self) -> float:
+        """How long events wait for company, as last judged."""
+        return self._gauge.present_s
 
     def mark(self, writer: Writer, *, urgent: bool = False) -> None:
         """This writer has something to send. `urgent`: its first token, which waits less."""
@@ -134,7 +144,11 @@ class Committer:
         if not batches:
             return
         COUNTERS.flushes += 1
+        begun_s = time.perf_counter()
         answers = await self._store.append(batches)
+        took_s = time.perf_counter() - begun_s
+        COUNTERS.append.observe(took_s)
+        COUNTERS.append_wait_s += took_s * len(batches)
         for writer, answer in zip(sending, answers, strict=True):
             writer.settle(answer)
 

@@ -56,6 +56,9 @@ class Holder:
     def full(self) -> None:
         """The log takes no more content: nor has whoever only ends it any."""
 
+    def shown(self) -> None:
+        """Whoever only ends an answer shows nothing."""
+
     def fenced(self) -> None:
         """Somebody else owns the response now: write nothing more."""
         self._fenced = True

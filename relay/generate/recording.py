@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from relay.errors import Fenced, LogGone, RecordUnavailable
 from relay.generate.outcome import Outcome, Record, Records, conclude
+from relay.metrics import COUNTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +67,7 @@ class Recorder:
                 break
             except RecordUnavailable as error:
                 failures += 1
+                COUNTERS.finalize_failures += 1
                 logger.warning("finalize %s: %s", rid, error)
                 await pause(failures)
         # A log that lost its end meanwhile is open again, and whoever has that end puts it back.

@@ -28,6 +28,7 @@ from relay.generate.end import (
     usage_at_end,
 )
 from relay.generate.holder import Holder
+from relay.metrics import COUNTERS
 from relay.states import Status
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ class Generation(Holder):
         self._reader: asyncio.Task[End] | None = None
         self._decided: End | None = None
         self._released = False
+        self._figures = COUNTERS.model(models[0].name)
+        self.writer.gaps = self._figures.inter_token
 
     def __repr__(self) -> str:
         return f"<Generation {self._request.response_id} epoch {self.writer.lease.epoch}>"
@@ -113,6 +116,9 @@ class Generation(Holder):
         super().fenced()
         self._abort()
 
+    def shown(self) -> None:
+        self._figures.first_token.observe(self._age_s())
+
     def full(self) -> None:
         """Text was dropped: also an upstream that has finished meanwhile is not complete here."""
         if self._decided is not None and self._decided.status is Status.COMPLETED:
@@ -135,7 +141,9 @@ class Generation(Holder):
         Raises Fenced, having closed the upstream and written nothing more.
         """
         if self._decided is None and not self._fenced and not self._released:
+            begun_s = time.monotonic()
             await self._read()
+            COUNTERS.stream_s += time.monotonic() - begun_s
         self.writer.refuse()
         await self.writer.drained()
         if self._fenced:
@@ -175,11 +183,14 @@ class Generation(Holder):
         if self._decided is None and not self._reader.cancelled():
             self._decided = self._outcome_of(self._reader)
 
-    def _left_s(self) -> float:
+    def _age_s(self) -> float:
         created = datetime.fromisoformat(self._request.created_at)
         # By the store's clock, which also gave `created`: a worker whose clock is wrong would cut
         # an answer short, or never end it.
-        return max(0.0, self._total_s - (self._store.now_s() - created.timestamp()))
+        return self._store.now_s() - created.timestamp()
+
+    def _left_s(self) -> float:
+        return max(0.0, self._total_s - self._age_s())
 
     async def _copy(self) -> End:
         async with self._upstream.open(self._request, self._models) as call:

@@ -70,6 +70,21 @@ class Hub:
     def __repr__(self) -> str:
         return f"<Hub [Responses: {len(self._watches)} | Viewers: {len(self._viewers)}]>"
 
+    @property
+    def viewers(self) -> int:
+        """Streams that are open here."""
+        return len(self._viewers)
+
+    @property
+    def followed(self) -> int:
+        """Responses that they follow."""
+        return len(self._watches)
+
+    @property
+    def present(self) -> int:
+        """Presences (PROTOCOL 7) that this process keeps up."""
+        return len({viewer.present_as for viewer in self._viewers} - {""})
+
     def start(self) -> None:
         if not self._started:
             self._started = True
@@ -207,7 +222,9 @@ class Hub:
                 if not page.valid:
                     watch.reset(page)
                     return
+                before = watch.seq
                 watch.offer_page(page)
+                COUNTERS.gap_events += watch.seq - before
                 if watch.seq >= page.tail.seq:
                     return
         except StoreUnavailable:
@@ -256,10 +273,14 @@ class Hub:
     # -- time -----------------------------------------------------------------------------------
     async def _tick(self) -> None:
         while True:
+            asked_s = time.monotonic()
             await asyncio.sleep(TICK_S)
             now_s = time.monotonic()
+            COUNTERS.loop_lag.observe(now_s - asked_s - TICK_S)
             beats, self._gone = self._gone, []
             beats += [beat for viewer in list(self._viewers) if (beat := viewer.tick(now_s))]
+            lags_s = [viewer.lag_s for viewer in self._viewers if viewer.lag_s]
+            COUNTERS.viewers_lagging, COUNTERS.viewer_lag_s = len(lags_s), max(lags_s, default=0.0)
             if beats:
                 self._spawn(self._beat(beats), "relay hub beat")
             if self._left:

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
+from relay.metrics import COUNTERS
+
 if TYPE_CHECKING:
     from relay.store import Page, Published
 
@@ -26,6 +28,14 @@ class Attendant(Protocol):
     """Whoever has a stream open here, of whatever."""
 
     def shut(self, comment: str) -> None: ...
+
+    lag_s: float
+    """At the last tick: for how long it has taken nothing of what waits for it."""
+
+    @property
+    def present_as(self) -> str:
+        """Response and viewer whose presence it keeps; "" where nobody's."""
+
     def tick(self, now_s: float) -> tuple[str, str, int] | None:
         """Once a second. A heartbeat of presence (response id, viewer, seq), when one is due."""
 
@@ -118,6 +128,7 @@ class Watch:
         self.seq = last = first + len(events) - 1
         self.epoch = epoch
         self.ended = is_ended(events[-1])
+        COUNTERS.events_delivered += len(events)
         self._remember((first, last, epoch, chunk, self.ended))
         for viewer in list(self.live):
             viewer.push(chunk, last, epoch, self.ended)

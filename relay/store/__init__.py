@@ -37,6 +37,7 @@ from relay.store.quota import (
     quota_day,
 )
 from relay.store.redis import RedisStore
+from relay.store.vitals import Vitals
 
 __all__ = [
     "Address",
@@ -65,6 +66,7 @@ __all__ = [
     "Store",
     "Subscription",
     "Tail",
+    "Vitals",
     "day_end",
     "day_start",
     "fold_log",

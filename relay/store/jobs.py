@@ -129,6 +129,21 @@ class JobQueue:
         consumers = await self._consumers(shard)
         return sum(1 for _, _, idle_ms in consumers if idle_ms <= within_s * 1000)
 
+    async def backlog(self, shard: int) -> tuple[int, int]:
+        """Jobs that wait, and jobs in the hands of workers: what is acked is deleted."""
+        asked = [
+            self._lane.send(("XLEN", keys.jobs(shard))),
+            self._lane.send(("XPENDING", keys.jobs(shard), keys.GROUP)),
+        ]
+        length, pending = await asyncio.gather(*asked, return_exceptions=True)
+        if isinstance(length, BaseException):
+            raise length
+        if isinstance(pending, ResponseError):  # no group yet
+            return length, 0
+        if isinstance(pending, BaseException):
+            raise pending
+        return max(0, length - pending[0]), pending[0]
+
     async def aclose(self) -> None:
         for connection in self._takers.values():
             await _let_go(connection)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from relay.errors import StoreRefused, StoreUnavailable
 from relay.store import keys
 from relay.store.memory_channel import Faults, MemorySubscription
-from relay.store.memory_jobs import MemoryJobs
+from relay.store.memory_jobs import MemoryJobs, vitals
 from relay.store.memory_log import MemoryLog, stranger
 from relay.store.memory_logs import MemoryLogs
 from relay.store.memory_server import MemoryServer
@@ -42,6 +42,7 @@ from relay.store.quota_memory import MemoryQuotas, People
 if TYPE_CHECKING:
     from relay.config import RelayConfig
     from relay.request import GenerationRequest
+    from relay.store.vitals import Vitals
 
 
 class Replica(NamedTuple):
@@ -358,6 +359,11 @@ class MemoryStore:
     async def workers(self, shard: int, within_s: float) -> int:
         async with self._call("workers"):
             return self._jobs_of(shard).workers(self._now_ms() - within_s * 1000)
+
+    async def vitals(self, shards: Sequence[int], within_s: float) -> Vitals:
+        async with self._call("vitals"):
+            jobs = {shard: self._jobs_of(shard) for shard in shards}
+            return vitals(jobs, self._now_ms() - within_s * 1000, full=self.faults.full)
 
     async def aclose(self) -> None:
         for subscription in self._subscriptions:

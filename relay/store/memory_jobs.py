@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from relay.store.protocol import Job
+from relay.store.vitals import Vitals
 
 
 @dataclass(slots=True)
@@ -83,8 +85,22 @@ class MemoryJobs:
     def drop(self, job: Job) -> None:
         self._pending.pop(job.entry_id, None)
 
+    @property
+    def backlog(self) -> tuple[int, int]:
+        """Jobs that wait, and jobs in the hands of workers."""
+        return len(self._waiting), len(self._pending)
+
     def asked(self, worker: str, now_ms: int) -> None:
         self._asked_ms[worker] = now_ms
 
     def workers(self, since_ms: float) -> int:
         return sum(asked_ms >= since_ms for asked_ms in self._asked_ms.values())
+
+
+def vitals(jobs: Mapping[int, MemoryJobs], since_ms: float, *, full: bool) -> Vitals:
+    return Vitals(
+        {shard: queue.backlog[0] for shard, queue in jobs.items()},
+        {shard: queue.backlog[1] for shard, queue in jobs.items()},
+        {shard: queue.workers(since_ms) for shard, queue in jobs.items()},
+        1.0 if full else 0.0,
+    )

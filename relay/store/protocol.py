@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from relay.request import GenerationRequest
     from relay.store.quota import Quotas
+    from relay.store.vitals import Vitals
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,6 +375,9 @@ class Store(Protocol):
 
     async def workers(self, shard: int, within_s: float) -> int:
         """How many workers asked for jobs of this shard in the last `within_s` seconds."""
+
+    async def vitals(self, shards: Sequence[int], within_s: float) -> Vitals:
+        """How it stands; `within_s` as for `workers`. Raises StoreUnavailable."""
 
     async def notice(self, shard: int) -> None:
         """Note which server this is, so that a new one is known before anything is claimed."""

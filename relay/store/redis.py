@@ -39,6 +39,7 @@ from relay.store.replies import read_claim, read_claims, read_page, read_refusal
 from relay.store.reports import Reports
 from relay.store.room import Room
 from relay.store.topology import open_servers
+from relay.store.vitals import Vitals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -135,6 +136,14 @@ class RedisStore:
 
     async def workers(self, shard: int, within_s: float) -> int:
         return await self._queue.workers(shard, within_s)
+
+    async def vitals(self, shards: Sequence[int], within_s: float) -> Vitals:
+        share = await self._room.share()
+        backlogs = await asyncio.gather(*(self._queue.backlog(shard) for shard in shards))
+        workers = await asyncio.gather(*(self.workers(shard, within_s) for shard in shards))
+        waiting = {shard: n for shard, (n, _) in zip(shards, backlogs, strict=True)}
+        held = {shard: n for shard, (_, n) in zip(shards, backlogs, strict=True)}
+        return Vitals(waiting, held, dict(zip(shards, workers, strict=True)), share)
 
     async def notice(self, shard: int) -> None:
         await self._call(scripts.NOTICE, [keys.run(shard)], [])

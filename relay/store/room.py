@@ -44,14 +44,16 @@ class Room:
 
     async def check(self) -> None:
         """By the memory alone. Raises StoreRefused, StoreUnavailable."""
-        if not self._max_share:
-            return
+        if self._max_share and await self.share() > self._max_share:
+            raise StoreRefused(f"{self._share:.0%} of the store's maxmemory are in use")
+
+    async def share(self) -> float:
+        """Of `maxmemory`, seen at most `LOOK_S` ago. Raises StoreUnavailable."""
         now_s = time.monotonic()
         if now_s - self._looked_s > LOOK_S:
             self._looked_s = now_s  # who asks meanwhile goes by the look before
             self._share = await self._look()
-        if self._share > self._max_share:
-            raise StoreRefused(f"{self._share:.0%} of the store's maxmemory are in use")
+        return self._share
 
     async def probe(self) -> None:
         """Also whether it takes writes. Raises StoreRefused, StoreUnavailable, within a second."""

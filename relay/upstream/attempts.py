@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from relay.errors import ErrorKind, UpstreamError
 from relay.events import CONTENT, Event, Notice, Usage
+from relay.metrics import COUNTERS, LEFT_ALONE
 from relay.upstream.circuit import Circuit, Circuits
 
 if TYPE_CHECKING:
@@ -188,7 +189,9 @@ class AttemptedCall:
 
     async def _after(self, error: UpstreamError) -> list[Event]:
         """The notice of the next attempt; else what is left to be told, or the failure."""
-        if not isinstance(error, _LeftAlone):
+        alone = isinstance(error, _LeftAlone)
+        COUNTERS.model(self._model.name).errors.add(LEFT_ALONE if alone else error.kind.value)
+        if not alone:
             now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
             self._circuit.failed(error, time.monotonic(), now)
         self._may_pass |= error.retryable
@@ -217,6 +220,7 @@ class AttemptedCall:
         wait_s = self._circuit.admit(time.monotonic())
         if wait_s:
             raise _LeftAlone(wait_s)
+        COUNTERS.model(self._model.name).asked += 1
         opened = self._upstream.open(self._request, self._model, stream=self._stream)
         self._call = await opened.__aenter__()
         self._opened = opened

@@ -10,6 +10,7 @@ import uvloop
 from django.core.management.base import BaseCommand
 
 from chatapp import runtime, services
+from chatapp.metrics import Listener
 
 
 class Command(BaseCommand):
@@ -29,7 +30,10 @@ class Command(BaseCommand):
             make_titles=services.Titles,
             supervise=True,
         )
+        metrics = Listener()
+        metrics.start()
         self.stdout.write(f"{runtime.current().supervisor!r}")
         await asked.wait()
         self.stdout.write("Draining; what does not finish in time is handed on or interrupted.")
         await runtime.stop()
+        await metrics.aclose()

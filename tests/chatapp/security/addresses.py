@@ -102,6 +102,7 @@ ANSWERING: Final = 409
 
 TABLE: Final[dict[str, Rule]] = {
     "": Rule(page, LOOK),
+    "metrics": Rule(public, {"*": 404}),  # unless METRICS_TOKEN or METRICS_FROM say otherwise
     "chats/": Rule(page, LOOK),
     "chats/new": Rule(page, {"*": 302}),
     "chats/<uuid:chat_id>/": Rule(own_page, LOOK),

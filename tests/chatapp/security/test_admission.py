@@ -79,7 +79,7 @@ def test_an_ipv6_household_counts_as_one(address: str, counted: str | None) -> N
 
 
 def test_places_are_counted_by_name_and_forgotten_when_free() -> None:
-    places = Places(2, "at most {limit}")
+    places = Places("requests_of_person", 2, "at most {limit}")
     for name in ("a", "a", "b", None):
         places.take(name)
     with pytest.raises(TooMany, match="at most 2"):
@@ -88,7 +88,7 @@ def test_places_are_counted_by_name_and_forgotten_when_free() -> None:
     for name in ("a", "a", "b", None):
         places.leave(name)
     assert not places._taken
-    unlimited = Places(0, "")
+    unlimited = Places("requests_of_person", 0, "")
     unlimited.take("a")
     unlimited.leave("a")
 

@@ -229,3 +229,20 @@ async def test_workers_are_those_who_asked_lately(ground: Ground, store: Store) 
     await ground.pass_s(0.2)
     assert await store.workers(0, 0.1) == 0
     assert await store.workers(1, 60) == 0
+
+
+async def test_a_store_tells_what_waits_and_what_is_held(ground: Ground, store: Store) -> None:
+    """PROTOCOL 1, 8: what is acked is in neither."""
+    assert (await store.vitals((0, 1), 60)).waiting == {0: 0, 1: 0}
+    for _ in range(3):
+        await ground.create()
+    told = await store.vitals((0, 1), 60)
+    assert (told.waiting, told.held, told.workers) == ({0: 3, 1: 0}, {0: 0, 1: 0}, {0: 0, 1: 0})
+    job, _ = await store.take(0, "a", 2, 0)
+    told = await store.vitals((0,), 60)
+    assert (told.waiting, told.held, told.workers) == ({0: 1}, {0: 2}, {0: 1})
+    assert told.memory_share == 0
+    await store.retire(job.response_id)
+    await store.ack(job)
+    told = await store.vitals((0,), 60)
+    assert (told.waiting, told.held) == ({0: 1}, {0: 1})
