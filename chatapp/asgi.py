@@ -26,6 +26,7 @@ from chatapp.lines import Lines  # noqa: E402
 from chatapp.metrics import Listener  # noqa: E402
 from chatapp.middleware.admission import Admission  # noqa: E402
 from chatapp.middleware.threads import ApiHandler, DatabaseThreads, SiteHandler  # noqa: E402
+from chatapp.probes import Probes  # noqa: E402
 from chatapp.streams import Streams  # noqa: E402
 
 if TYPE_CHECKING:
@@ -77,7 +78,9 @@ class Application:
         self.live = LiveCredentials(threads)
         streams = Streams(api, threads, self.live)
         lines = Lines(streams, Feed(), threads, self.live, api)
-        routes: Any = ProtocolTypeRouter({"http": URLRouter(_routes(streams, lines, api, site))})
+        probes = Probes(threads)
+        found = _routes(streams, lines, probes, api, site)
+        routes: Any = ProtocolTypeRouter({"http": URLRouter(found)})
         door = Admission(routes, settings.DOOR_LIMITS, settings.TRUSTED_PROXIES)
         self._http = door.entrance
 
@@ -134,7 +137,7 @@ class Application:
         await self._threads.aclose()
 
 
-def _routes(streams: Streams, lines: Lines, api: App, site: App) -> list[Any]:
+def _routes(streams: Streams, lines: Lines, probes: Probes, api: App, site: App) -> list[Any]:
     # Django's re_path is typed for views; Channels takes ASGI applications.
     route: Any = re_path
     return [
@@ -144,6 +147,8 @@ def _routes(streams: Streams, lines: Lines, api: App, site: App) -> list[Any]:
         route(r"^api/chats/[^/]+/messages$", streams.ask),
         route(r"^api/messages/[^/]+/(?:edit|regenerate|continue)$", streams.ask),
         route(r"^api/", api),
+        route(r"^diag/stream$", probes.stream),
+        route(r"^diag/report$", probes.report),
         route(r"", site),
     ]
 

@@ -74,6 +74,13 @@ def line(caller: str, method: str, given: int) -> int:
     return 401 if caller in NOBODIES and given == 200 else given
 
 
+def probe(caller: str, method: str, given: int) -> int:
+    """For staff, by whatever credential."""
+    if given != 405 and caller not in ("staff", "superuser"):
+        return 401 if caller in NOBODIES else 403
+    return given
+
+
 def any_staff(caller: str, method: str, given: int) -> int:
     return given if caller in ("staff", "superuser") else 302
 
@@ -171,6 +178,8 @@ TABLE: Final[dict[str, Rule]] = {
     "api/messages/<message_id>/regenerate": Rule(own_api, {"POST": ANSWERING}),
     "api/messages/<message_id>/continue": Rule(own_api, {"POST": ANSWERING}),
     "api/messages/<message_id>/choose": Rule(own_api, {"POST": 200}),
+    "diag/stream": Rule(probe, {"GET": 200}),
+    "diag/report": Rule(probe, {"GET": 200}),
     "admin/": Rule(any_staff, {"*": 200}),
     "admin/models/": Rule(admin, {"*": 200}),
     "admin/login/": Rule(admin_entrance, FORM | {"GET": 302}),
@@ -212,6 +221,10 @@ ASGI: Final = {
     r"^api/chats/[^/]+/messages$": "api/chats/<uuidstr:chat_id>/messages",
     r"^api/messages/[^/]+/(?:edit|regenerate|continue)$": "api/messages/<message_id>/edit",
     r"^api/": "^api/",
+    r"^diag/stream$": "diag/stream",
+    r"^diag/report$": "diag/report",
     "": "",
 }
 """The routes before Django's, and one of the addresses above that passes through each."""
+ASGI_ALONE: Final = {"diag/stream", "diag/report"}
+"""Django knows nothing of these."""
