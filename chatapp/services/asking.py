@@ -208,6 +208,8 @@ async def _write(draft: Draft) -> Written:
         if draft.chat is None or not isinstance(exc, EnoughRunning):
             raise
         draft, grant = replace(draft, refusal=exc), Grant(Reserved.RUNNING)
+    # Only now: `_reserve` makes sure that this process knows the store's time (PROTOCOL 9.4).
+    draft = replace(draft, asked_at=runtime.now())
     try:
         written = await _write_row(draft)
     except (Refused, RecordUnavailable) as exc:

@@ -14,7 +14,7 @@ import logging
 import time
 from contextvars import Context
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from relay.errors import Fenced, UpstreamError
 from relay.generate.end import (
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from relay.upstream.attempts import Call
 
 logger = logging.getLogger(__name__)
+
+OF_UPSTREAM: Final = frozenset({Status.COMPLETED, Status.INCOMPLETE, Status.FAILED})
+"""Ends which say that the log holds all there was. A stop and a shutdown do not."""
 
 
 class Upstream(Protocol):
@@ -120,8 +123,8 @@ class Generation(Holder):
         self._figures.first_token.observe(self._age_s())
 
     def full(self) -> None:
-        """Text was dropped: also an upstream that has finished meanwhile is not complete here."""
-        if self._decided is not None and self._decided.status is Status.COMPLETED:
+        """Text was dropped: an end that the upstream has given meanwhile is not that of the log."""
+        if self._decided is not None and self._decided.status in OF_UPSTREAM:
             self._decided = None
         self._decide(LOG_LIMIT)
 

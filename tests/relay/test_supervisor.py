@@ -200,6 +200,20 @@ async def test_an_answer_longer_than_the_limit_ends_as_log_limit(
         assert call.aborted
 
 
+async def test_chaos_seed_41_r1341_a_broken_answer_says_that_its_last_words_were_refused(
+    store: Store, config: RelayConfig
+) -> None:
+    """PROTOCOL 3.5. It was told as `failed/truncated` with two of 85 words missing."""
+    async with small_log(store, config) as stage:
+        rid, call = await stage.asked()
+        call.say("x" * 3_000)
+        call.fail(UpstreamError(ErrorKind.TRUNCATED, "broke off"))
+        snapshot = (await stage.outcome(rid)).snapshot
+        assert (snapshot.status, snapshot.reason) == ("incomplete", "log_limit")
+        assert snapshot.error is None
+        assert snapshot.text_sha256 == text_sha256(snapshot.text)
+
+
 async def test_an_upstream_that_finished_before_its_end_was_refused_is_not_complete(
     store: Store, config: RelayConfig
 ) -> None:

@@ -214,6 +214,23 @@ async def test_a_process_that_does_not_know_the_stores_time_accepts_nothing(
     assert await Response.objects.acount() == 0
 
 
+async def test_chaos_seed_41_r80_the_time_of_a_question_is_taken_when_the_stores_is_known(
+    api: Api, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PROTOCOL 9.4. A process with a wrong clock had a question on its way when Redis came back."""
+    right_s = store.now_s()
+    ahead_s = [3600.0]
+
+    async def heard() -> None:
+        ahead_s[0] = 0.0
+
+    monkeypatch.setattr(store, "now_s", lambda: right_s + ahead_s[0])
+    monkeypatch.setattr(store, "know_time", heard)
+    rid = await api.ask()
+    row = await Response.objects.aget(pk=rid)
+    assert row.created_at.timestamp() == pytest.approx(right_s)
+
+
 async def test_redis_away_is_503_and_nothing_is_written(api: Api, store: MemoryStore) -> None:
     store.faults.unreachable = True
     reply = await api.post("/api/responses", {"model": "fast", "input": "hi"})
