@@ -76,6 +76,21 @@ def text_read(response: Response, *, actor: str, how: str) -> None:
     _write(_of(response, "text read", actor=actor, detail={"how": how}))
 
 
+def text_searched(*, actor: str, found: int) -> None:
+    """Answers were looked for by words in them; which words is not told here."""
+    _write(AuditEvent(action="text searched", actor=actor, detail={"found": found}))
+
+
+def exported(*, actor: str, rows: int, with_text: bool, filters: dict[str, str]) -> None:
+    """`filters`: what the list was narrowed by, without words of texts."""
+    action = "texts exported" if with_text else "figures exported"
+    _write(AuditEvent(action=action, actor=actor, detail={"rows": rows, "filters": filters}))
+
+
+def flagged(response: Response, *, actor: str, flag: bool) -> None:
+    _write(_of(response, "flagged" if flag else "flag removed", actor=actor, detail={}))
+
+
 def chat_read(chat: Chat, *, actor: str) -> None:
     """All that was said in a chat was shown to `actor`."""
     detail = {"how": "chat", "chat": str(chat.pk)}

@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseRedirect,
+    StreamingHttpResponse,
+)
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_POST
 
+from chatapp import audit
 from chatapp.admin import charts
+from chatapp.admin.filters import (
+    BoundedPaginator,
+    ByAnswerer,
+    ByModel,
+    ByProvider,
+    ByReason,
+    Flagged,
+    Slow,
+    Zombie,
+)
 from chatapp.admin.read_only import ReadOnly, actor_of, page_of
 from chatapp.admin.stopping import may_stop, stop
 from chatapp.admin.texts import may_ask_for_text, shown_at_once, told
 from chatapp.models import Response
-from chatapp.services import story
+from chatapp.services import flags, searching, story, table
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
+    from django.http.response import HttpResponseBase
 
-OTHERS = 5
+LIST: Final = "chatapp_response_changelist"
+OTHERS: Final = 5
 """Answers of the same person that a story leads to."""
 
 
@@ -33,19 +51,58 @@ class ResponseAdmin(ReadOnly, admin.ModelAdmin[Response]):
 
     list_display = (
         *("id", "user", "model", "answered_by", "status", "reason", "created_at"),
-        *("output_tokens", "for_nobody", "cost"),
+        *("first_token_ms", "output_tokens", "for_nobody", "cost", "note"),
     )
-    list_filter = ("status", "reason", "model", "answered_by", "created_at")
-    search_fields = ("id", "user__username", "model", "answered_by", "status", "reason")
-    search_help_text = "Part of an id, a user name, a model, an end state or its reason"
-    date_hierarchy = "created_at"
-    list_select_related = ("user",)
+    # By other columns a million rows would have to be sorted.
+    sortable_by = ("created_at",)
+    list_filter = (
+        *("status", ByReason, ByModel, ByAnswerer, ByProvider),
+        *("created_at", Slow, Zombie, Flagged),
+    )
+    search_fields = ("id",)  # what is found by is in get_search_results
+    search_help_text = (
+        "An id or its beginning, a user, a model, an end state, a reason; other words are looked "
+        'for in what was said, and so is all "between quotation marks". '
+        "Looking into texts is noted in the audit trail."
+    )
+    list_select_related = ("user", "flag")
+    list_per_page = 100
+    paginator = BoundedPaginator
     show_full_result_count = False
     actions = ("stop",)
 
-    @admin.display(description="Zombie tokens", ordering="zombie_tokens", empty_value="-")
+    @admin.display(description="Zombie tokens", empty_value="-")
     def for_nobody(self, row: Response) -> int | None:
         return row.zombie_tokens
+
+    @admin.display(description="Flag", empty_value="-")
+    def note(self, row: Response) -> str | None:
+        flag = getattr(row, "flag", None)
+        return (flag.note or "yes") if flag else None
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Response]:
+        rows = super().get_queryset(request)
+        if request.resolver_match and request.resolver_match.url_name == LIST:
+            return rows.defer("fold", "request", "story", "metadata")  # most of a row's bytes
+        return rows
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Response], search_term: str
+    ) -> tuple[QuerySet[Response], bool]:
+        asked = searching.wanted(search_term)
+        if asked.words and not shown_at_once(request):
+            messages.warning(request, "Words of texts are looked for only for who may read texts.")
+            return queryset.none(), False
+        found = searching.search(queryset, asked)
+        if found.by_text:
+            audit.text_searched(actor=actor_of(request), found=found.count)
+        if found.only_newest:
+            messages.info(
+                request,
+                f"These words are in very many texts: only the newest {searching.NEWEST:,} answers "
+                "were looked through. A user, a model or a date narrows that.",
+            )
+        return found.rows, False
 
     @admin.action(description="Stop selected answers that are running", permissions=["stop"])
     def stop(self, request: HttpRequest, queryset: QuerySet[Response]) -> None:
@@ -65,8 +122,20 @@ class ResponseAdmin(ReadOnly, admin.ModelAdmin[Response]):
         return [
             view("stop", self.stop_one),
             view("text", self.show_text),
+            view("flag", self.flag),
+            path(
+                "export/",
+                self.admin_site.admin_view(require_POST(self.export)),
+                name="chatapp_response_export",
+            ),
             *super().get_urls(),
         ]
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        more = {"may_export_text": may_ask_for_text(request)}
+        return super().changelist_view(request, {**(extra_context or {}), **more})
 
     def stop_one(self, request: HttpRequest, response_id: str) -> HttpResponse:
         if not may_stop(request):
@@ -81,6 +150,36 @@ class ResponseAdmin(ReadOnly, admin.ModelAdmin[Response]):
         if not (self.has_view_permission(request, row) and may_ask_for_text(request)):
             raise PermissionDenied
         return self._page(request, row, with_text=True)
+
+    def flag(self, request: HttpRequest, response_id: str) -> HttpResponse:
+        if not request.user.has_perm("chatapp.flag_response"):
+            raise PermissionDenied
+        row = get_object_or_404(Response.objects.select_related("user"), pk=response_id)
+        if "remove" in request.POST:
+            flags.unflag(row, by=actor_of(request))
+        else:
+            flags.flag(row, by=actor_of(request), note=request.POST.get("note", ""))
+        return HttpResponseRedirect(page_of(row.pk))
+
+    def export(self, request: HttpRequest) -> HttpResponseBase:
+        """The list as it is narrowed by the address, as a file that is written while it is read."""
+        with_text = "text" in request.POST
+        allowed = may_ask_for_text(request) if with_text else True
+        if not (self.has_view_permission(request) and allowed):
+            raise PermissionDenied
+        kind = "csv" if request.POST.get("kind") == "csv" else "jsonl"
+        rows = self.get_changelist_instance(request).queryset
+        count = rows.order_by().count()
+        filters = {name: str(value) for name, value in request.GET.items() if name != "q"}
+        actor = actor_of(request)
+        audit.exported(actor=actor, rows=count, with_text=with_text, filters=filters)
+        reply = StreamingHttpResponse(
+            table.lines(rows, kind=kind, with_text=with_text),
+            content_type="text/csv; charset=utf-8" if kind == "csv" else "application/jsonl",
+        )
+        reply["Content-Disposition"] = f'attachment; filename="answers.{kind}"'
+        reply["X-Rows"] = str(count)  # for the bar of export.js
+        return reply
 
     def change_view(
         self,
@@ -117,6 +216,8 @@ class ResponseAdmin(ReadOnly, admin.ModelAdmin[Response]):
             ],
             "may_stop": may_stop(request) and not row.is_final,
             "may_ask_for_text": may_ask_for_text(request),
+            "may_flag": request.user.has_perm("chatapp.flag_response"),
+            "flag": getattr(row, "flag", None),
             "texts": told(row, actor=actor_of(request), how="story") if with_text else None,
         }
         return TemplateResponse(request, "admin/chatapp/response/story.html", context)

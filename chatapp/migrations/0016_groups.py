@@ -14,10 +14,10 @@ LOOK = [
 ]
 GROUPS = {
     "auditor": [*LOOK, "read_text"],
-    "support": [*LOOK, "show_text", "stop_response"],
+    "support": [*LOOK, "show_text", "stop_response", "flag_response"],
     "admin": [
         *LOOK,
-        *("read_text", "stop_response", "change_apikey"),
+        *("read_text", "stop_response", "flag_response", "change_apikey"),
         *("add_user", "change_user", "add_plan", "change_plan", "delete_plan"),
     ],
 }
@@ -34,7 +34,7 @@ def make_groups(apps, schema_editor):
     for name, codenames in GROUPS.items():
         made, _ = group.objects.get_or_create(name=name)
         found = permission.objects.filter(content_type__app_label="chatapp", codename__in=codenames)
-        made.permissions.set(found)
+        made.permissions.add(*found)
 
 
 class Migration(migrations.Migration):

@@ -6,6 +6,7 @@ Reading rules are QuerySet methods; invariants are constraints. No row here chan
 from __future__ import annotations
 
 from chatapp.models.chats import Chat, ChatQuerySet
+from chatapp.models.flags import Flag
 from chatapp.models.messages import Message, MessageHtml, MessageQuerySet
 from chatapp.models.people import ApiKey, Plan, User
 from chatapp.models.pictures import Picture
@@ -23,6 +24,7 @@ __all__ = [
     "AuditSeal",
     "Chat",
     "ChatQuerySet",
+    "Flag",
     "Message",
     "MessageHtml",
     "MessageQuerySet",

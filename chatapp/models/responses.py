@@ -14,6 +14,8 @@ from relay import TERMINAL, Status
 if TYPE_CHECKING:
     from datetime import datetime
 
+SLOW_MS = 5000
+"""To the first token: what a person calls slow. Part of an index."""
 RUNNING = [str(status) for status in Status if status not in TERMINAL]
 FINAL = [str(status) for status in Status if status in TERMINAL]
 STATUSES = [(str(status), str(status).replace("_", " ")) for status in Status]
@@ -140,6 +142,7 @@ class Response(models.Model):
             ("stop_response", "Can stop answers"),
             ("read_text", "Is shown texts at once"),
             ("show_text", "Can have one answer's text shown"),
+            ("flag_response", "Can flag answers"),
         )
         constraints = (
             models.UniqueConstraint(
@@ -165,6 +168,23 @@ class Response(models.Model):
             models.Index(fields=("model", "-created_at"), name="response_by_model"),
             models.Index(fields=("-created_at",), name="response_by_date"),
             models.Index(fields=("ended_at",), name="response_by_end"),
+            # What the lists of admin are narrowed by; small, because most rows are not in them.
+            models.Index(
+                fields=("answered_by", "-created_at"),
+                condition=~Q(answered_by=""),
+                name="response_by_answerer",
+            ),
+            models.Index(
+                fields=("reason", "-created_at"), condition=~Q(reason=""), name="response_by_reason"
+            ),
+            models.Index(
+                fields=("-created_at",),
+                condition=Q(first_token_ms__gte=SLOW_MS),
+                name="response_slow",
+            ),
+            models.Index(
+                fields=("-created_at",), condition=Q(zombie_tokens__gt=0), name="response_zombie"
+            ),
             models.Index(
                 fields=("chat",),
                 condition=Q(waits=True, status=str(Status.QUEUED)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from django.db import models
+from django.db.models import Q
 
 from chatapp.chain import BEGINNING, Head, Seal, unpack_ids
 
@@ -71,6 +72,8 @@ class AuditEvent(AppendOnlyRow):
             models.Index(fields=("response_id",), name="audit_of_response"),
             models.Index(fields=("username", "-at"), name="audit_of_user"),
             models.Index(fields=("status", "-at"), name="audit_by_status"),
+            models.Index(fields=("action", "-at"), name="audit_by_action"),
+            models.Index(fields=("actor", "-at"), condition=~Q(actor=""), name="audit_by_actor"),
         )
 
     def __str__(self) -> str:

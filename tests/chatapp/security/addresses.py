@@ -193,6 +193,8 @@ TABLE: Final[dict[str, Rule]] = {
     "admin/(?P<url>.*)$": Rule(any_staff, {"*": 404}),
     "admin/chatapp/response/<path:response_id>/stop/": Rule(admin, {"POST": 302}),
     "admin/chatapp/response/<path:response_id>/text/": Rule(admin, {"POST": 200}),
+    "admin/chatapp/response/<path:response_id>/flag/": Rule(admin, {"POST": 302}),
+    "admin/chatapp/response/export/": Rule(admin, {"POST": 200}),
     "admin/chatapp/chat/<uuid:chat_id>/text/": Rule(admin, {"POST": 200}),
     "admin/chatapp/user/<id>/password/": Rule(admin, {"*": 200}),
 }
