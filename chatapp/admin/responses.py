@@ -66,7 +66,7 @@ class ResponseAdmin(ReadOnly, admin.ModelAdmin[Response]):
         "Looking into texts is noted in the audit trail."
     )
     list_select_related = ("user", "flag")
-    list_per_page = 100
+    list_per_page = 50
     paginator = BoundedPaginator
     show_full_result_count = False
     actions = ("stop",)

@@ -32,7 +32,7 @@ def groups(apps, schema_editor):
 class Migration(migrations.Migration):
     atomic = False
 
-    dependencies = [("chatapp", "0017_lists")]
+    dependencies = [("chatapp", "0018_lists")]
 
     operations = [
         migrations.RunPython(make, drop),

@@ -23,7 +23,7 @@ MOST_STEPS: Final = 300
 """Of viewers and of audit entries each: a page that can be read."""
 GAP_MS: Final = 1000
 """A pause between tokens that a reader notices."""
-_TOLD: Final = {"created", "stopped", "ended"}
+_TOLD: Final = {"created", "begun", "stopped", "ended"}
 """Audit entries that the record itself tells better."""
 
 

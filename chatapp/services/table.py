@@ -37,7 +37,6 @@ FIGURES: Final = (
 )
 TEXTS: Final = ("asked", "answer", "reasoning")
 _RISKY: Final = ("=", "+", "-", "@", "\t", "\r")
-_NOT_READ: Final = ("story", "metadata")
 
 
 async def lines(rows: QuerySet[Response], *, kind: str, with_text: bool) -> AsyncIterator[bytes]:
@@ -69,7 +68,7 @@ def _page(
         # Said twice, so that an index on the time alone finds the beginning.
         older = Q(created_at__lt=after[0]) | Q(created_at=after[0], pk__lt=after[1])
         rows = rows.filter(older, created_at__lte=after[0])
-    left_out = _NOT_READ if with_text else (*_NOT_READ, "fold", "request")
+    left_out = ("story",) if with_text else ("story", "metadata", "fold", "request")
     rows = rows.select_related("user", "flag").defer(None).defer(*left_out)
     with database_errors():
         return list(rows.order_by("-created_at", "-pk")[:PAGE])
