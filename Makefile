@@ -16,7 +16,7 @@ COMPILE := pip compile --universal --python-version 3.11 --generate-hashes --no-
 .PHONY: help setup run test lint format messages pytest postgres js fuzz chaos bench bench-page lock clean
 
 help:
-	@echo "make run      start everything: page, API, worker, Valkey, a small language model"
+	@echo "make run      start everything: page, API, worker, Valkey, a small language model (PORT=8000)"
 	@echo "make test     every check and test;  make lint | js | postgres | pytest run one part"
 	@echo "make format   rewrite the sources in house style"
 	@echo "make messages bring the translations to what the sources say; prints what is missing"
@@ -46,8 +46,9 @@ $(READY): requirements.txt requirements-model.txt
 	  && test -x "$$node" && ln -sf "$$node" $(BIN)/node
 	@touch $@
 
+# `make run PORT=8001` where 8000 is taken; `make run ARGS=--no-engine`.
 run: setup
-	@exec $(BIN)/python manage.py dev
+	@exec $(BIN)/python manage.py dev $(if $(PORT),--port $(PORT)) $(ARGS)
 
 # pytest comes last: its closing line is the one a reader looks for.
 test: setup

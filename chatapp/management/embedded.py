@@ -186,7 +186,7 @@ def require_free(port: int) -> None:
                 if time.monotonic() > deadline:
                     raise PartFailed(
                         f"port {port} of {HOST} cannot be used ({exc.strerror}); "
-                        f"choose another with --port"
+                        f"choose another with --port (make run PORT=8001)"
                     ) from exc
             else:
                 return

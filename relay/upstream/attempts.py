@@ -242,15 +242,16 @@ class AttemptedCall:
             backoff_s = min(BACKOFF_MAX_S, BACKOFF_S * 2 ** (self._tries - 1))
             jittered_s = backoff_s * random.uniform(0.5, 1.0)  # noqa: S311 - against stampedes
             self._pause_s = max(asked_s, jittered_s)
-            return _notice("retrying", f"{error.message} Trying again.", self._model)
+            return _notice("retrying", f"{_sentence(error.message)} Trying again.", self._model)
         if self._stream and error.kind in _MOVE_ON and self._at + 1 < len(self._models):
             self._at += 1
             self._tries, self._pause_s = 0, 0.0
-            message = f"{error.message} {self._model.name} answers instead."
+            message = f"{_sentence(error.message)} {self._model.name} answers instead."
             return _notice("fallback", message, self._model)
         if self._stream and self._doubts_streaming and self._retries:
             self._at, self._stream, self._tries, self._pause_s = 0, False, 0, 0.0
-            message = f"{error.message} {self._model.name} is asked again, without streaming."
+            what = f"{self._model.name} is asked again, without streaming."
+            message = f"{_sentence(error.message)} {what}"
             return _notice("retrying", message, self._model)
         return None
 
@@ -258,7 +259,7 @@ class AttemptedCall:
         """The last failure, as a person should hear of it."""
         message, wait_s = error.message, error.retry_after_s or 0.0
         if not self._committed and wait_s > PATIENCE_S:
-            message = f"{message} Try again in {_words(wait_s)}."
+            message = f"{_sentence(message)} Try again in {_words(wait_s)}."
         if (message, self._may_pass) == (error.message, error.retryable):
             return error
         return UpstreamError(
@@ -276,6 +277,11 @@ class _LeftAlone(UpstreamError):
 
 def _notice(code: str, message: str, model: ModelConfig) -> Notice:
     return Notice(code=code, message=message, model=model.name)
+
+
+def _sentence(message: str) -> str:
+    """What providers say may stop without a mark, and more is said after it."""
+    return message if message.endswith((".", "!", "?", "…", "。")) else f"{message}."
 
 
 def _words(seconds: float) -> str:

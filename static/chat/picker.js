@@ -67,7 +67,9 @@ export class ModelPicker {
     const at = this.#select.selectedIndex;
     this.#options.forEach((item, n) => item.setAttribute('aria-selected', String(n === at)));
     const name = this.#select.selectedOptions[0]?.label ?? '';
-    this.#button.textContent = name;
+    const shown = document.createElement('span'); // which is cut, and not what opens the list
+    shown.textContent = name;
+    this.#button.replaceChildren(shown);
     this.#button.setAttribute('aria-label', `${label}: ${name}`);
   }
 

@@ -8,8 +8,9 @@ Ends with status 1 if a bar is missed: script per flush p95 <= 16 ms at 100 toke
 1,000 at most a third of the baseline's long frames, a worst one of at most 0.4 of its worst, and at
 most 0.35 of its scripting (processor time). A flush is as fast as in the best of three runs (--runs), which all
 have the same flushes: what another process took is not ours. Frames are as they came: on a machine
-with other work only their ratios mean something. Last, a chat of 200 messages (chat_page.py):
-interactive within 1.5 s, layout shift of an answer at most 0.05.
+with other work only their ratios mean something. Then a chat of 200 messages (chat_page.py):
+interactive within 1.5 s, layout shift of an answer at most 0.05. Last, a page that wakes up
+(waking.py): attached again within 1 s.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pathlib import Path
 
 from playwright.async_api import async_playwright
 
-from tests.bench import chat_page
+from tests.bench import chat_page, waking
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 VENDOR = ROOT / "deploy" / "vendor"
@@ -179,10 +180,14 @@ async def main() -> int:
             results["chat"] = await chat_page.measure(browser, document()[:1_200], chosen.runs)
             print("chat", json.dumps(results["chat"]))
             await browser.close()
+    woken = await waking.measure_site(chosen.chromium, chosen.runs)
+    results["waking_ms"] = {how: max(times) for how, times in woken.items()}
+    print("waking", json.dumps(woken))
     if chosen.json:
         chosen.json.write_text(json.dumps(results, indent=2) + "\n")
     missed = 0
-    for what, measured, most in verdict(results) + chat_page.verdict(results["chat"]):
+    bars = verdict(results) + chat_page.verdict(results["chat"]) + waking.verdict(woken)
+    for what, measured, most in bars:
         missed += measured > most
         print(
             f"{'ok    ' if measured <= most else 'MISSED'} {what}: {measured:g} (at most {most:.3g})"

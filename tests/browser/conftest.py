@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import pytest
 import pytest_asyncio
@@ -25,6 +26,7 @@ from playwright.async_api import (
 )
 
 from chatapp.templatetags.words import table
+from tests.chromium import FLAGS, real_browser
 from tests.site import Site
 from tests.waiting import wait_until
 
@@ -33,10 +35,6 @@ PASSWORD = "a phrase for tests"
 PEOPLE = 60
 DESK = {"width": 1280, "height": 860}
 PHONE = {"width": 390, "height": 844}
-FLAGS = [
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
 LIMITS = {
     # Ten thousand words are cut short, and a person who left is given up soon.
     "RELAY_MAX_LOG_BYTES": "80000",
@@ -146,7 +144,7 @@ class Person:
     async def tab(self, url: str = "/") -> Person:
         """Another tab of this browser."""
         page = await self.context.new_page()
-        await page.goto(url)
+        await page.goto(urljoin(self.site.urls[0], url))
         return Person(self.name, self.site, self.context, page, self.complaints)
 
     @property
@@ -243,6 +241,21 @@ async def person(new_person: NewPerson) -> Person:
     return await new_person()
 
 
+@pytest_asyncio.fixture(loop_scope="session")
+async def sleeper(site: Site, chromium: str, accounts: Iterator[Account]) -> AsyncIterator[Person]:
+    """Somebody at the home page, in a browser whose tabs hide and sleep (tests/chromium.py)."""
+    account = next(accounts)
+    async with real_browser(chromium) as context:
+        cookie = {"name": "sessionid", "value": account.session, "url": site.urls[0]}
+        await context.add_cookies([cookie])  # type: ignore[list-item]  # a TypedDict
+        person = Person(account.name, site, context, await context.new_page())
+        context.on("page", person.watch)
+        person.watch(person.page)
+        await person.page.goto(site.urls[0])
+        yield person
+        assert person.complaints == [], "the browser complained"
+
+
 def _make_users() -> list[str]:
     """Arguments of `manage.py shell` that make people with PASSWORD and a session each."""
     code = f"""
@@ -271,7 +284,8 @@ def end_words(status: str, reason: str) -> dict[str, str]:
 
 async def stored(person: Person, response_id: str) -> dict[str, Any]:
     """What the API says of a response to the person's own session."""
-    reply = await person.context.request.get(f"/api/responses/{response_id}")
+    address = urljoin(person.site.urls[0], f"/api/responses/{response_id}")
+    reply = await person.context.request.get(address)
     assert reply.ok, await reply.text()
     body: dict[str, Any] = json.loads(await reply.text())
     return body

@@ -9,7 +9,6 @@ from playwright.async_api import expect
 
 from chatapp.templatetags.words import table
 from tests.browser.conftest import PASSWORD, end_words, stored, until_upstream
-from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.browser.conftest import NewPerson, Person
@@ -113,23 +112,6 @@ async def test_a_page_that_comes_back_from_the_cache_goes_on(person: Person) -> 
     assert (await answer.text()).startswith(shown)
     await answer.until_status("completed")
     assert await answer.text() == words(150)
-
-
-async def test_a_page_that_slept_is_whole_as_soon_as_it_wakes(person: Person) -> None:
-    await person.page.goto("/")
-    answer = await person.ask("say:100 every:40")
-    await answer.until_words(10)
-    rid = await answer.id()
-    devtools = await person.context.new_cdp_session(person.page)
-    await devtools.send("Page.setWebLifecycleState", {"state": "frozen"})
-
-    async def ended() -> bool | None:
-        return (await stored(person, rid))["status"] == "completed" or None
-
-    assert await wait_until(ended, "the answer to end while nobody looks", timeout=20)
-    await devtools.send("Page.setWebLifecycleState", {"state": "active"})
-    await answer.until_status("completed", timeout_s=3)
-    assert await answer.text() == words(100)
 
 
 async def test_two_windows_see_the_same(person: Person) -> None:

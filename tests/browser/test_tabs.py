@@ -93,22 +93,6 @@ async def test_the_tab_that_holds_the_line_closes_and_nobody_notices(person: Per
     assert not any("connection" in sentence.lower() for sentence in said), said
 
 
-async def test_the_tab_that_holds_the_line_freezes_and_another_takes_over(person: Person) -> None:
-    await person.page.goto("/")
-    answer = await person.ask("say:150 every:40")
-    await answer.until_words(5)
-    leader = await person.tab(person.page.url)
-    await leader.answer.until_words(15)
-    devtools = await person.context.new_cdp_session(leader.page)
-    await devtools.send("Page.setWebLifecycleState", {"state": "frozen"})
-    before = len((await answer.text()).split())
-    await expect(answer.words).to_contain_text(f"word{before + 20}", timeout=4_000)
-    await devtools.send("Page.setWebLifecycleState", {"state": "active"})
-    for one in (answer, leader.answer):
-        await one.until_status("completed")
-        assert await one.text() == words(150)
-
-
 async def test_a_tab_that_is_left_says_so_for_itself_alone(person: Person) -> None:
     """Law 8: whichever tab held the line, an answer lives while a page of the site is open."""
     await person.page.goto("/")
@@ -139,27 +123,6 @@ async def test_a_hidden_page_is_no_leave(person: Person) -> None:
     assert (await stored(person, await answer.id()))["status"] == "in_progress"
     await person.page.evaluate("look(false)")
     await answer.until_words(150)
-
-
-async def test_a_page_that_thaws_in_mid_answer_goes_on_at_once(person: Person) -> None:
-    await person.page.goto("/")
-    answer = await person.ask("say:400 every:40")
-    await answer.until_words(5)
-    rid = await answer.id()
-    devtools = await person.context.new_cdp_session(person.page)
-    for _ in range(2):
-        await devtools.send("Page.setWebLifecycleState", {"state": "frozen"})
-        begun = (await stored(person, rid))["seq"]
-
-        async def further(begun: int = begun) -> bool | None:
-            return (await stored(person, rid))["seq"] > begun + 30 or None
-
-        assert await wait_until(further, "the answer to go on meanwhile", timeout=20)
-        behind = len((await stored(person, rid))["text"].split())
-        await devtools.send("Page.setWebLifecycleState", {"state": "active"})
-        await expect(answer.words).to_contain_text(f"word{behind} ", timeout=3_000)
-    text = await answer.text()
-    assert text == words(len(text.split())), "each word once and in order"
 
 
 async def test_a_network_that_is_switched_is_a_pause_of_a_moment(person: Person) -> None:

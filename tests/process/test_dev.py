@@ -265,7 +265,7 @@ def test_a_taken_port_is_a_sentence(start: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         dev = start("--port", str(taken.getsockname()[1]))
         assert dev.wait_for_end() == 1
-    assert "choose another with --port" in dev.said
+    assert "choose another with --port (make run PORT=8001)" in dev.said
     assert "Traceback" not in dev.said
 
 

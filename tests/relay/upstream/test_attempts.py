@@ -142,6 +142,14 @@ async def test_two_failures_that_pass_are_told_and_waited_for(pauses: list[float
     assert 0.5 <= pauses[1] <= 1.0
 
 
+async def test_what_a_provider_said_is_a_sentence_before_ours_begins() -> None:
+    for said in ("Too many requests", "Too many requests."):
+        refused = UpstreamError(K.RATE_LIMIT, said, retryable=True)
+        events, _ = await heard(Scripted(fast=[[refused], [text("a")]]))
+        assert isinstance(events[0], ev.Notice)
+        assert events[0].message == "Too many requests. Trying again."
+
+
 async def test_a_failure_before_any_content_but_after_other_events_is_tried_again() -> None:
     upstream = Scripted(fast=[[[ev.Usage(input_tokens=3)], failure(K.TRUNCATED)], [text("a")]])
     events, error = await heard(upstream)
