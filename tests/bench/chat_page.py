@@ -10,6 +10,8 @@ import json
 import tempfile
 from pathlib import Path
 
+from playwright.async_api import Browser
+
 from tests.site import Site
 
 MESSAGES = 200
@@ -60,7 +62,7 @@ SCRIPTS = """() => performance.getEntriesByType('resource')
     .filter((it) => it.name.endsWith('.js')).map((it) => it.name)"""
 
 
-async def measure(browser, text: str, runs: int) -> dict[str, float]:
+async def measure(browser: Browser, text: str, runs: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="unbroken-page-") as folder:
         async with Site(Path(folder), workers=1) as site:
             code = MAKE.format(messages=MESSAGES, text=text)
@@ -69,7 +71,7 @@ async def measure(browser, text: str, runs: int) -> dict[str, float]:
                 base_url=site.urls[0], viewport={"width": 1280, "height": 860}
             )
             cookie = {"name": "sessionid", "value": session, "url": site.urls[0]}
-            await context.add_cookies([cookie])
+            await context.add_cookies([cookie])  # type: ignore[list-item]  # a TypedDict
             page = await context.new_page()
             cdp = await context.new_cdp_session(page)
             await cdp.send("Emulation.setCPUThrottlingRate", {"rate": SLOWED})

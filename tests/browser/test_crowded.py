@@ -85,6 +85,7 @@ async def test_what_stands_in_a_row_stands_in_line(person: Person) -> None:
     middles = [it["y"] + it["height"] / 2 for it in (icon, label, again)]
     assert max(middles) - min(middles) < 2, "the mark of an end, its words and its button"
     await person.context.set_offline(True)
+    await page.wait_for_function("() => !navigator.onLine")
     await person.box.fill("for later")
     await person.box.press("Enter")
     row = page.locator("#unsent li")
