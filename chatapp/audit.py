@@ -67,8 +67,9 @@ def ended(
     )
 
 
-def erased(response: Response, *, actor: str) -> None:
-    _write(_of(response, "erased", actor=actor, detail={}))
+def erased(response: Response, *, actor: str, why: str) -> None:
+    """Its content is removed: `chat deleted`, `retention` or `person erased`."""
+    _write(_of(response, "erased", actor=actor, detail={"why": why}))
 
 
 def text_read(response: Response, *, actor: str, how: str) -> None:
@@ -136,6 +137,17 @@ def key_changed(username: str, *, action: str, name: str) -> None:
 def second_step_changed(username: str, *, actor: str, action: str) -> None:
     """Codes that are asked for when a person signs in were turned on or off, or made anew."""
     _write(AuditEvent(action=action, actor=actor, username=username, detail={}))
+
+
+def person_erased(username: str, *, actor: str, pseudonym: str, answers: int) -> None:
+    """`username`: the name that the person had. `pseudonym`: what their records say from now on."""
+    detail = {"now": pseudonym, "answers": answers}
+    _write(AuditEvent(action="person erased", actor=actor, username=username, detail=detail))
+
+
+def person_exported(username: str, *, actor: str) -> None:
+    """All that is kept of a person was given out."""
+    _write(AuditEvent(action="person exported", actor=actor, username=username, detail={}))
 
 
 def sessions_ended(username: str, *, count: int) -> None:

@@ -120,6 +120,8 @@ class Records:
         if written.end is not None:
             written.end.add()
         await quotas.settle(written.charge)
+        if written.erased:
+            await runtime.store().retire(outcome.response_id)
         if written.waited_for and self._go_on is not None:
             await self._go_on(written.charge.user_id)
 
@@ -175,6 +177,8 @@ class Written(NamedTuple):
     """Its person has messages that wait."""
     end: Figures | None = None
     """What this call has written, if it was the one that wrote."""
+    erased: bool = False
+    """Its content was erased while it was written: its log is content, too."""
 
 
 def write(outcome: Outcome, now: datetime) -> Written | None:
@@ -211,7 +215,7 @@ def write(outcome: Outcome, now: datetime) -> Written | None:
         whole_s=(columns["ended_at"] - running.created_at).total_seconds(),
         cancel_s=_cancel_s(running, columns) if snapshot.status == Status.CANCELLED else None,
     )
-    return Written(charge, running.waited_for, figures)
+    return Written(charge, running.waited_for, figures, erased_at is not None)
 
 
 def _cancel_s(running: _Running, columns: Mapping[str, Any]) -> float | None:

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+TEXT_RETENTION_DAYS: Final = (
+    "TEXT_RETENTION_DAYS",
+    0,
+    "days after which text of people without a plan is dropped, figures stay; 0 = it is kept",
+)
+
 RELAY_MEANINGS: Final = {
     "heartbeat_s": "silence on an event stream after which a ping is sent",
     "client_silence_s": "silence after which clients give a connection up",

@@ -21,6 +21,7 @@ from django.core.management.utils import get_random_secret_key
 
 from chatapp import languages, logs, observing
 from chatapp.meanings import RELAY_MEANINGS
+from chatapp.meanings import TEXT_RETENTION_DAYS as RETENTION_DOC
 from chatapp.middleware.admission import Limits
 from relay import RelayConfig, read_address
 
@@ -161,6 +162,7 @@ TITLE_MODEL = _env(
     "the model of the models file that names chats; a small one will do",
     shown="none: the chat's own",
 )
+TEXT_RETENTION_DAYS = _env(_reader.int, *RETENTION_DOC)
 
 # Per process. An office behind one address has a few hundred people with a page or two each; one
 # person has a few devices with a page or two, and scripts. A request is short, a stream is not.

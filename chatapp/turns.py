@@ -128,6 +128,8 @@ class Turn:
     pictures: tuple[Shown, ...] = ()
     waits: bool = False
     """A question whose answer waits for the end of another: it can still be said otherwise."""
+    gone: bool = False
+    """Its text is not kept any more."""
 
 
 def pictures_of(message: Message) -> tuple[Shown, ...]:
@@ -184,12 +186,22 @@ async def _as_html(turns: list[Turn]) -> list[Turn]:
 async def _turn(message: Message, *, last: bool) -> Turn:
     response = message.response
     if response is None:
-        return Turn(message.pk, message.text, pictures=pictures_of(message))
+        pictures = pictures_of(message)
+        return Turn(message.pk, message.text, pictures=pictures, gone=message.forgotten)
+    gone = response.erased_at is not None
     answer = Answer.of(
-        await _snapshot(response), last=last, waits=response.waits, asked=response.model
+        await _snapshot(response),
+        last=last and not gone,
+        waits=response.waits,
+        asked=response.model,
     )
     return Turn(
-        message.pk, message.text, answer, asked_model=response.model, final=response.is_final
+        message.pk,
+        message.text,
+        answer,
+        asked_model=response.model,
+        final=response.is_final,
+        gone=gone,
     )
 
 

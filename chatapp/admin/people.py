@@ -36,6 +36,8 @@ class PlanForm(forms.ModelForm[Plan]):
             "model_names": "Names, separated by spaces, commas or lines. Empty: all models.",
             "input_price_per_mtok": "Instead of the models file's. Empty: that one.",
             "output_price_per_mtok": "Instead of the models file's. Empty: that one.",
+            "text_retention_days": "Then questions, answers and pictures are dropped; figures and "
+            "the audit trail stay. Empty: text is kept.",
         }
         widgets = {"model_names": forms.Textarea(attrs={"rows": 3})}
 

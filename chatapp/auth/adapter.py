@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from allauth.account.adapter import DefaultAccountAdapter
 from django.conf import settings
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.utils.translation import gettext_lazy as _
+
+from chatapp.models import AuditEvent
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
+ERASED: Final = "erased-"
+"""What the names of erased people begin with (services/erasing.py)."""
 NOWHERE: Final = "::"
 """Address of whoever comes over a Unix socket, where there are none."""
 
@@ -24,6 +28,14 @@ class Adapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth is untype
             "changed."
         )
     }
+
+    def clean_username(self, username: str, shallow: bool = False) -> Any:
+        """A name that the audit trail has stays with whoever had it, also if they were erased."""
+        name = super().clean_username(username, shallow)
+        of_others = AuditEvent.objects.filter(username=name)
+        if not shallow and (name.lower().startswith(ERASED) or of_others.exists()):
+            raise ValidationError(_("This name was used here before. Choose another one."))
+        return name
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         return settings.SIGN_UP

@@ -38,8 +38,8 @@ class MessageQuerySet(models.QuerySet["Message"]):
         return self.filter(pk__in=RawSQL(_PATH, (message_id,)))  # noqa: S611 - a fixed statement
 
     def said(self) -> Self:
-        """What a model is shown: no empty answers."""
-        return self.exclude(text="", role=Message.Role.ASSISTANT)
+        """What a model is shown: no empty answers, and nothing whose text is not kept any more."""
+        return self.exclude(text="", role=Message.Role.ASSISTANT).exclude(text="", pictured=[])
 
     def before(self, position: int) -> Self:
         return self.filter(position__lt=position)
@@ -91,6 +91,11 @@ class Message(models.Model):
 
     def __str__(self) -> str:
         return f"{self.role} {self.position}"
+
+    @property
+    def forgotten(self) -> bool:
+        """A person's message whose text is not kept any more: nobody sends one without anything."""
+        return self.role == self.Role.USER and not self.text and not self.pictured
 
 
 class MessageHtml(models.Model):

@@ -39,6 +39,11 @@ class Plan(models.Model):
         validators=[MinValueValidator(0)],
     )
 
+    text_retention_days = models.PositiveIntegerField(
+        "days for which text is kept", null=True, blank=True, validators=[MinValueValidator(1)]
+    )
+    """Then what was asked and answered is dropped; figures and trail stay. Null: it is kept."""
+
     class Meta:
         ordering = ("name",)
 

@@ -99,7 +99,7 @@ class Response(models.Model):
     leave_after_s = models.FloatField(null=True, blank=True)
 
     fold = models.TextField(blank=True)
-    """The Snapshot as JSON text, once final; empty before, and after its chat was deleted."""
+    """The Snapshot as JSON text, once final; empty before, and after it was erased."""
     story = models.TextField(blank=True)
     """relay's Story as JSON text, once final: how it came about, without content."""
     fold_seq = models.PositiveIntegerField(default=0)
@@ -129,7 +129,8 @@ class Response(models.Model):
     first_token_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     erased_at = models.DateTimeField(null=True, blank=True)
-    """When its content was removed because its chat was deleted; the record stays (law 14)."""
+    """When its content was removed: its chat was deleted, its time was over, or its person was
+    erased. The record stays (law 14)."""
     retry_of = models.OneToOneField(
         "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="retried_as"
     )
@@ -184,6 +185,10 @@ class Response(models.Model):
             ),
             models.Index(
                 fields=("-created_at",), condition=Q(zombie_tokens__gt=0), name="response_zombie"
+            ),
+            # For the retention: what was dropped long ago is not walked through again.
+            models.Index(
+                fields=("ended_at",), condition=Q(erased_at=None), name="response_with_text"
             ),
             models.Index(
                 fields=("chat",),

@@ -107,6 +107,7 @@ class AuditSeal(AppendOnlyRow):
     objects = SealQuerySet.as_manager()
 
     class Meta:
+        default_permissions = ()
         ordering = ("number",)
         indexes = (models.Index(fields=("highest_id",), name="seal_by_entry"),)
 
@@ -143,6 +144,9 @@ class AuditHead(models.Model):
     """[first id, last id, when it was first missed in microseconds]: lower ids that were not there.
     A transaction that began earlier may still commit them."""
     sealed_us = models.BigIntegerField(default=0)
+
+    class Meta:
+        default_permissions = ()
 
     def __str__(self) -> str:
         return f"{self.position}:{bytes(self.link).hex()}"

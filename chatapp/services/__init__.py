@@ -36,6 +36,7 @@ from chatapp.services.credentials import (
     sessions_of,
     usable_keys,
 )
+from chatapp.services.erasing import erase_user
 from chatapp.services.errors import (
     BadInput,
     ChatBusy,
@@ -57,6 +58,7 @@ from chatapp.services.errors import (
 from chatapp.services.exporting import as_json, as_markdown, file_name
 from chatapp.services.finding import ChatPage, Found, list_chats, search
 from chatapp.services.limits import default_model, models_of
+from chatapp.services.personal import export_user
 from chatapp.services.reading import recorded, snapshot
 from chatapp.services.repair import Sweep
 from chatapp.services.sealing import Backlog, backlog
@@ -112,6 +114,8 @@ __all__ = [
     "delete_chat",
     "edit_message",
     "end_sessions",
+    "erase_user",
+    "export_user",
     "file_name",
     "hide_chat",
     "leave",

@@ -70,6 +70,10 @@ async def regenerate(
 ) -> Sent:
     """Answer once more, perhaps by another model. `message`: the answer, or what it answers."""
     question, asked_model = await _asked(message)
+    if await Message.objects.filter(pk=question, text="", pictured=[]).aexists():
+        raise BadInput(
+            _("What was asked is not kept any more, so it cannot be answered again. Ask anew.")
+        )
     return await _ask(
         message,
         Place(question, "regenerate"),

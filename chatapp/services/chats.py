@@ -135,12 +135,15 @@ async def delete_chat(*, chat: Chat, by: User) -> None:
         row async for row in Response.objects.running().filter(chat=chat).order_by("-waits")
     ]:
         await cancel(response=response, by=by, reason=StopReason.USER)
-    for response_id in await _delete(chat, by.username):
+    for response_id in await on_database_thread(remove_chat)(chat, by.username, "chat deleted"):
         await runtime.store().retire(response_id)
 
 
-@on_database_thread
-def _delete(chat: Chat, by: str) -> list[str]:
+def remove_chat(chat: Chat, by: str, why: str) -> list[str]:
+    """Remove it with all content; ids of those of its answers whose logs can be removed now.
+
+    The others are still being written: their logs go with their ends (`Records.finalize`).
+    """
     with database_errors(), transaction.atomic():
         if not Chat.objects.select_for_update().filter(pk=chat.pk).exists():
             return []  # another process was faster
@@ -150,7 +153,7 @@ def _delete(chat: Chat, by: str) -> list[str]:
         final = Response.objects.final().filter(pk__in=[row.pk for row in responses])
         final.update(request="")
         for row in responses:
-            audit.erased(row, actor=by)
+            audit.erased(row, actor=by, why=why)
         chat.delete()
         return list(final.values_list("pk", flat=True))
 

@@ -17,6 +17,7 @@ from chatapp.models import Response
 from chatapp.services import delivery, ends
 from chatapp.services.chats import remove_hidden
 from chatapp.services.diagnosis import Repair, Row, Sightings, diagnose
+from chatapp.services.retention import Retention
 from chatapp.services.sealing import Sealing
 from chatapp.services.settling import (
     end_waiting,
@@ -62,6 +63,7 @@ class Sweep:
         self._visits = Visits()
         self._first = True
         self._seal = Sealing()
+        self._retain = Retention()
 
     async def __call__(self) -> None:
         """One sweep. Raises StoreUnavailable, RecordUnavailable: the next one goes on."""
@@ -88,6 +90,7 @@ class Sweep:
         await delivery.judge()
         await remove_hidden()
         await self._visits.write()
+        await self._retain()
         await self._seal()
 
     async def _sweep(self, rows: Sequence[Row], *, first: bool) -> None:

@@ -264,7 +264,8 @@ def turns_of(said: MessageQuerySet) -> list[Turn]:
             turns[-1] = turns[-1]._replace(text=turns[-1].text + turn.text)
         else:
             turns.append(turn)
-    return turns
+    # What it answers is not kept any more: a conversation begins with a person.
+    return turns[1:] if turns and turns[0].role == Message.Role.ASSISTANT else turns
 
 
 def fitted(request: GenerationRequest, turns: Sequence[Turn]) -> Fitted:

@@ -18,7 +18,7 @@ from django.utils import timezone
 from chatapp import runtime
 from chatapp.auth import make_key
 from chatapp.models import Chat, Message, Response, User
-from relay import Disconnect, GenerationRequest, MemoryStore, new_response_id, now_rfc3339
+from relay import Disconnect, GenerationRequest, MemoryStore, Store, new_response_id, now_rfc3339
 from tests.chatapp.asgi_client import Site
 from tests.chatapp.pages import Browser
 from tests.relay.scribe import Scribe
@@ -276,7 +276,7 @@ async def site(store: MemoryStore, transactional_db: None) -> AsyncIterator[Site
     await application.aclose()
 
 
-async def scribe_of(store: MemoryStore, response_id: str) -> Scribe:
+async def scribe_of(store: Store, response_id: str) -> Scribe:
     """A writer that has claimed this response."""
     scribe = Scribe(store)
     scribe.rid = response_id
