@@ -19,7 +19,7 @@ from django.conf import settings  # noqa: E402
 from django.core.exceptions import ImproperlyConfigured  # noqa: E402
 from django.urls import re_path  # noqa: E402
 
-from chatapp import checks, runtime, services  # noqa: E402
+from chatapp import checks, runtime, services, telemetry  # noqa: E402
 from chatapp.auth import LiveCredentials  # noqa: E402
 from chatapp.feed import Feed  # noqa: E402
 from chatapp.lines import Lines  # noqa: E402
@@ -81,6 +81,8 @@ class Application:
         probes = Probes(threads)
         found = _routes(streams, lines, probes, api, site)
         routes: Any = ProtocolTypeRouter({"http": URLRouter(found)})
+        if (traces := telemetry.current()) is not None:
+            routes = traces.around(routes)
         door = Admission(routes, settings.DOOR_LIMITS, settings.TRUSTED_PROXIES)
         self._http = door.entrance
 

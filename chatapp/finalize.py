@@ -18,7 +18,7 @@ from django.db import InterfaceError, OperationalError, connection
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from chatapp import audit, catalog, quotas, runtime
+from chatapp import audit, catalog, quotas, runtime, telemetry
 from chatapp.middleware.threads import on_database_thread, transact
 from chatapp.models import Chat, Message, Response
 from chatapp.quotas import Charge
@@ -99,6 +99,7 @@ class Records:
         """Raises RecordUnavailable."""
         request = just_asked.take(response_id)
         if request is not None:
+            _trace(request)
             return await _record(request)
         row = await _load(response_id)
         if row is not None and row.is_final:
@@ -106,7 +107,9 @@ class Records:
             await quotas.settle(_charge(row))
         if row is None or row.is_final:
             return Record(final=True, request=None)
-        return await _record(GenerationRequest.from_json(row.request))
+        request = GenerationRequest.from_json(row.request)
+        _trace(request)
+        return await _record(request)
 
     async def finalize(self, outcome: Outcome) -> None:
         """Safe to repeat. Raises RecordUnavailable; then nothing was written.
@@ -119,11 +122,35 @@ class Records:
             return
         if written.end is not None:
             written.end.add()
+            if (traces := telemetry.current()) is not None:
+                traces.generated(_traced(outcome, written.end))
         await quotas.settle(written.charge)
         if written.erased:
             await runtime.store().retire(outcome.response_id)
         if written.waited_for and self._go_on is not None:
             await self._go_on(written.charge.user_id)
+
+
+def _trace(request: GenerationRequest) -> None:
+    if (traces := telemetry.current()) is not None:
+        traces.remember(request.response_id, request.traceparent)
+
+
+def _traced(outcome: Outcome, end: Figures) -> telemetry.Ended:
+    timings = outcome.snapshot.timings
+    return telemetry.Ended(
+        response_id=outcome.response_id,
+        model=catalog.models().get(outcome.snapshot.model or end.model),
+        snapshot=outcome.snapshot,
+        created_at=end.created_at,
+        started_at=_moment(timings.started_at),
+        first_token_at=_moment(timings.first_token_at),
+        ended_at=_moment(timings.ended_at) or timezone.now(),
+        input_tokens=_tokens(outcome.snapshot.usage.input_tokens)
+        if outcome.snapshot.usage
+        else None,
+        output_tokens=end.output_tokens,
+    )
 
 
 async def _record(request: GenerationRequest) -> Record:
@@ -157,6 +184,7 @@ class Figures(NamedTuple):
     reason: str
     input_tokens: int
     output_tokens: int
+    created_at: datetime
     whole_s: float
     cancel_s: float | None
 
@@ -212,6 +240,7 @@ def write(outcome: Outcome, now: datetime) -> Written | None:
         reason=snapshot.reason or "",
         input_tokens=columns["input_tokens"] or 0,
         output_tokens=charge.output_tokens,
+        created_at=running.created_at,
         whole_s=(columns["ended_at"] - running.created_at).total_seconds(),
         cancel_s=_cancel_s(running, columns) if snapshot.status == Status.CANCELLED else None,
     )

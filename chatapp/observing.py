@@ -19,6 +19,8 @@ class Observing:
     metrics_host: str
     metrics_port: int
     """First of `PORTS` ports of which each process takes one; 0: none listens."""
+    otlp_endpoint: str
+    """Empty: no traces, and no exporter is imported."""
 
 
 def read(env: Callable[..., Any], reader: Any) -> Observing:
@@ -50,6 +52,14 @@ def read(env: Callable[..., Any], reader: Any) -> Observing:
             0,
             "each web process and worker shows its own /metrics on the first free port from this "
             "one on; 0 = none",
+        ),
+        otlp_endpoint=env(
+            reader.str,
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "",
+            "where OpenTelemetry traces and metrics are sent (OTLP over HTTP), as in "
+            "http://127.0.0.1:4318; the other OTEL_ variables are heard as well",
+            shown="none",
         ),
     )
     if not (observing.metrics_token or _is_loopback(observing.metrics_host)):

@@ -42,6 +42,8 @@ class GenerationRequest(Struct, frozen=True, kw_only=True):
     on_disconnect: Disconnect = Disconnect()
     continues: bool = False
     """The last message is an answer that broke off, and what is asked for is its rest alone."""
+    traceparent: str | None = None
+    """Of the request that asked (W3C Trace Context), where traces are kept."""
 
     @property
     def has_images(self) -> bool:

@@ -13,7 +13,8 @@ from prometheus_client.registry import Collector
 from chatapp import catalog, runtime
 from chatapp.metrics.scene import Scene
 from chatapp.metrics.series import SERIES
-from relay import COUNTERS, StoreUnavailable
+from chatapp.services import sealing
+from relay import COUNTERS, RecordUnavailable, StoreUnavailable
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 WORKER_SEEN_S: Final = 10.0
 """A worker asks for jobs every second or two; one unheard for this long takes none."""
 STORE_S: Final = 2.0
-"""How long a look at the store may take; a scraper waits for ten."""
+"""How long a look at store or database may take; a scraper waits for ten."""
 
 
 class _Collected(Collector):
@@ -39,13 +40,22 @@ async def exposition(accept: str) -> tuple[bytes, str]:
     """All series in the format that `accept` asks for, and its content type."""
     for name in catalog.models():
         COUNTERS.model(name)  # there from the start: a series that begins with 1 is no increase
-    scene = Scene(COUNTERS, runtime.current(), await _vitals())
+    vitals, backlog = await asyncio.gather(_vitals(), _backlog())
+    scene = Scene(COUNTERS, runtime.current(), vitals, backlog)
     registry = CollectorRegistry(auto_describe=False)
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     registry.register(_Collected(scene))
     encode, content_type = choose_encoder(accept)
     return encode(registry), content_type
+
+
+async def _backlog() -> sealing.Backlog | None:
+    try:
+        async with asyncio.timeout(STORE_S):
+            return await sealing.backlog()
+    except (RecordUnavailable, TimeoutError):
+        return None
 
 
 async def _vitals() -> Vitals | None:

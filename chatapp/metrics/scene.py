@@ -16,6 +16,7 @@ from prometheus_client.metrics_core import (
 
 if TYPE_CHECKING:
     from chatapp.runtime import Runtime
+    from chatapp.services.sealing import Backlog
     from relay import Counters, Histogram, Vitals
 
 
@@ -27,6 +28,8 @@ class Scene:
     runtime: Runtime
     vitals: Vitals | None
     """None: the store did not answer."""
+    backlog: Backlog | None
+    """Of the audit trail; None: the database did not answer."""
 
 
 Labelled = Iterable[tuple[tuple[str, ...], Any]]

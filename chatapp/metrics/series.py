@@ -323,6 +323,18 @@ SERIES: Final[tuple[Series, ...]] = (
         lambda scene: [((), int(scene.vitals is not None))],
     ),
     Series(
+        "unbroken_audit_unsealed_entries",
+        "gauge",
+        "Entries of the audit trail that wait for their seal, all processes",
+        lambda scene: [((), scene.backlog.unsealed)] if scene.backlog else [],
+    ),
+    Series(
+        "unbroken_audit_unsealed_age_seconds",
+        "gauge",
+        "Age of the oldest of them",
+        lambda scene: [((), scene.backlog.oldest_age_s)] if scene.backlog else [],
+    ),
+    Series(
         "unbroken_store_memory_ratio",
         "gauge",
         "Part of maxmemory that is used, in the fullest server; 0 without a limit",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from django.utils.translation import gettext_lazy as _
 
-from chatapp import catalog, quotas, runtime
+from chatapp import catalog, quotas, runtime, telemetry
 from chatapp.finalize import database_errors
 from chatapp.models import Chat, Message, Response, User
 from chatapp.services import limits
@@ -184,6 +184,9 @@ async def begin(draft: Draft) -> Written:
     """Reserve, write, and hand it to the store. Raises Refused, RecordUnavailable."""
     if draft.chat is not None and draft.chat.double_text == Chat.DoubleText.INTERRUPT:
         await _supersede(draft, draft.chat)
+    if (traces := telemetry.current()) is not None:
+        request = msgspec.structs.replace(draft.request, traceparent=traces.traceparent())
+        draft = replace(draft, request=request)
     try:
         written = await _write(draft)
     except Refused as refused:

@@ -32,12 +32,14 @@ async def status(**headers: str) -> int:
     return (await AsyncClient().get("/metrics", headers=headers)).status_code
 
 
-async def test_nobody_reads_metrics_by_default(store: MemoryStore) -> None:
+async def test_nobody_reads_metrics_by_default(store: MemoryStore, transactional_db: None) -> None:
     assert await status() == 404
     assert await status(Authorization="Bearer ") == 404
 
 
-async def test_the_token_opens_from_anywhere(store: MemoryStore, settings: Any) -> None:
+async def test_the_token_opens_from_anywhere(
+    store: MemoryStore, transactional_db: None, settings: Any
+) -> None:
     observing(settings, metrics_token="open sesame")
     assert await status(Authorization="Bearer open sesame") == 200
     assert await status(Authorization="Bearer open sesame", X_Forwarded_For="10.0.0.1") == 200
@@ -46,7 +48,7 @@ async def test_the_token_opens_from_anywhere(store: MemoryStore, settings: Any) 
 
 
 async def test_an_address_opens_unless_a_proxy_stands_between(
-    store: MemoryStore, settings: Any
+    store: MemoryStore, transactional_db: None, settings: Any
 ) -> None:
     observing(settings, metrics_from=["10.0.0.0/8", "127.0.0.1"])
     assert await status() == 200
@@ -63,7 +65,9 @@ async def port_of(listener: Listener) -> int:
     return await wait_until(port, "the port to be open")
 
 
-async def test_each_process_takes_the_next_free_port(store: MemoryStore, settings: Any) -> None:
+async def test_each_process_takes_the_next_free_port(
+    store: MemoryStore, transactional_db: None, settings: Any
+) -> None:
     observing(settings, metrics_port=free_port())
     first, second = Listener(), Listener()
     async with httpx.AsyncClient() as client:
@@ -84,7 +88,7 @@ async def test_each_process_takes_the_next_free_port(store: MemoryStore, setting
     await second.aclose()
 
 
-async def test_without_a_port_nothing_listens(store: MemoryStore) -> None:
+async def test_without_a_port_nothing_listens(store: MemoryStore, transactional_db: None) -> None:
     listener = Listener()
     listener.start()
     assert listener.port is None

@@ -56,7 +56,9 @@ def value(samples: dict[str, float], name: str, **labels: str) -> float:
     return samples[f"{name}{sorted(labels.items())}"]
 
 
-async def test_every_series_is_shown_and_reads_as_openmetrics(store: MemoryStore) -> None:
+async def test_every_series_is_shown_and_reads_as_openmetrics(
+    store: MemoryStore, transactional_db: None
+) -> None:
     body, content_type = await exposition(OPENMETRICS)
     assert content_type.startswith("application/openmetrics-text")
     families = {family.name: family for family in families_of(body)}
@@ -129,7 +131,9 @@ async def test_ten_thousand_odd_names_add_no_series(
     assert value(after, "unbroken_refusals_total", kind=OTHER) == 10_000
 
 
-async def test_models_of_the_file_are_there_from_the_start(store: MemoryStore) -> None:
+async def test_models_of_the_file_are_there_from_the_start(
+    store: MemoryStore, transactional_db: None
+) -> None:
     """A counter that begins with 1 is no increase to whoever asks for one."""
     samples = await shown()
     for model in catalog.models():
@@ -138,7 +142,17 @@ async def test_models_of_the_file_are_there_from_the_start(store: MemoryStore) -
         assert value(samples, "unbroken_responses_ended_total", **stalled) == 0
 
 
-async def test_without_the_store_the_rest_is_shown(store: MemoryStore) -> None:
+async def test_what_waits_for_its_seal_is_shown(
+    store: MemoryStore, row: Response, settings: Any
+) -> None:
+    assert value(await shown(), "unbroken_audit_unsealed_entries") == 0
+    await Records().finalize(outcome(row.pk))  # writes an entry
+    assert value(await shown(), "unbroken_audit_unsealed_entries") == 1
+
+
+async def test_without_the_store_the_rest_is_shown(
+    store: MemoryStore, transactional_db: None
+) -> None:
     assert value(await shown(), "unbroken_jobs_waiting", shard="0") == 0
     store.faults.unreachable = True
     samples = await shown()
