@@ -51,6 +51,28 @@ class Histogram:
         self.total += value * times
 
 
+class Gaps:
+    """Times between the tokens of one answer, told once a batch.
+
+    Apart from the writer, whose attributes must stay below thirty: with more of them each writer
+    has a dictionary of its own, and an open stream costs kilobytes more.
+    """
+
+    __slots__ = ("_histogram", "_tokens", "_told_s")
+
+    def __init__(self, histogram: Histogram) -> None:
+        self._histogram = histogram
+        self._tokens = 0
+        self._told_s = 0.0
+
+    def note(self, now_s: float, tokens: int) -> None:
+        """Tokens that leave together have shared the time since those before them."""
+        more = tokens - self._tokens
+        if self._told_s and more > 0:
+            self._histogram.observe((now_s - self._told_s) / more, more)
+        self._tokens, self._told_s = tokens, now_s
+
+
 class Tally:
     """Counts by a closed list of words; any other word counts as `other`."""
 

@@ -28,7 +28,7 @@ from relay.generate.end import (
     usage_at_end,
 )
 from relay.generate.holder import Holder
-from relay.metrics import COUNTERS
+from relay.metrics import COUNTERS, Gaps
 from relay.states import Status
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Generation(Holder):
         self._decided: End | None = None
         self._released = False
         self._figures = COUNTERS.model(models[0].name)
-        self.writer.gaps = self._figures.inter_token
+        self.writer.gaps = Gaps(self._figures.inter_token)
 
     def __repr__(self) -> str:
         return f"<Generation {self._request.response_id} epoch {self.writer.lease.epoch}>"

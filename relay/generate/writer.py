@@ -20,7 +20,7 @@ from relay.store import Appended, Batch, Claim, Kept, Lease, Reply
 
 if TYPE_CHECKING:
     from relay.generate.commit import Committer
-    from relay.metrics import Histogram
+    from relay.metrics import Gaps
 
 RETRY_S: Final = (0.05, 1.0)
 """First and longest pause before a batch of unknown outcome is sent again."""
@@ -77,7 +77,7 @@ class Writer:
         self.stop_reason = claim.stop_reason
         self.sent_content = claim.has_content
         self.content_bytes = sum(map(len, claim.events)) if claim.has_content else 0
-        self.gaps: Histogram | None = None
+        self.gaps: Gaps | None = None
         """Where times between tokens are counted, if at all."""
         self.lost = False
         """The store has forgotten this log, or the claim of it: nothing can be added to it."""
@@ -97,9 +97,6 @@ class Writer:
         self._over = False
         self._failures = 0
         self._idle: asyncio.Future[None] | None = None
-        self._sent_tokens = 0
-        self._sent_s = 0.0
-        """When they left, by time.monotonic; 0: none has."""
 
     @property
     def next_seq(self) -> int:
@@ -238,24 +235,17 @@ class Writer:
             if taken.text:
                 self._hash.update(taken.text.encode())
             self._sent += events
+            now_s, tokens = time.monotonic(), self.output_tokens
             if taken.has_content:
                 self.sent_content = True
                 self.content_bytes += sum(map(len, events))
                 if self.gaps is not None:
-                    self._note_gaps(self.gaps)
+                    self.gaps.note(now_s, tokens)
             COUNTERS.events_appended += len(events)
-            self.timeline.note(time.monotonic(), self.output_tokens)
+            self.timeline.note(now_s, tokens)
         self._in_flight = True
         COUNTERS.appends += 1
         return self._batch(self._acked_seq + 1, events)
-
-    def _note_gaps(self, gaps: Histogram) -> None:
-        """Tokens that leave together have shared the time since those before them."""
-        now_s, count = time.monotonic(), self.output_tokens
-        more = count - self._sent_tokens
-        if self._sent_s and more > 0:
-            gaps.observe((now_s - self._sent_s) / more, more)
-        self._sent_tokens, self._sent_s = count, now_s
 
     def _batch(self, first_seq: int, events: list[bytes]) -> Batch:
         return Batch(self.lease, first_seq, events, self._batch_content, self.output_tokens)
