@@ -79,6 +79,8 @@ async def message_continue(request: HttpRequest, message_id: int) -> HttpRespons
 
 @signed_in
 async def message_choose(request: HttpRequest, message_id: int) -> HttpResponse:
+    """Its branch is shown from now on; who has `found` it by its words is led to the place."""
+
     async def choose(message: Message, by: User, typed: Typed) -> int:
         await services.choose(message=message)
         return message.pk
@@ -91,17 +93,22 @@ async def _do(request: HttpRequest, message_id: int, name: str, verb: Verb) -> H
     mine = Message.objects.visible_to(user).select_related("chat", "response")
     if request.method != "POST":  # back from signing in, where the form led
         message = await mine.filter(pk=message_id).afirst()
-        return redirect("home") if message is None else _at(message)
+        return redirect("home") if message is None else redirect(_at(message))
     message = await aget_object_or_404(mine, pk=message_id)
     try:
         shown = await verb(message, user, typed)
     except TROUBLES as exc:
         edited = (message_id, typed.text) if name in ("edit", "rewrite") else None
         return await chat_page(request, user, message.chat, Typed(), exc, name, edited=edited)
-    return _at(message, shown)
+    return redirect(_found(message) if "found" in request.POST else _at(message, shown))
 
 
-def _at(message: Message, shown: int | None = None) -> HttpResponse:
+def _at(message: Message, shown: int | None = None) -> str:
     page = reverse("chat", args=[message.chat_id])
-    # Not `#message-`: that is for who searched, and is marked.
-    return redirect(f"{page}#turn-{shown or message.pk}")
+    return f"{page}#turn-{shown or message.pk}"
+
+
+def _found(message: Message) -> str:
+    """Where a search leads to: it is marked there."""
+    page = reverse("chat", args=[message.chat_id])
+    return f"{page}?at={message.position}#message-{message.pk}"

@@ -59,6 +59,7 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "tokenizer": (str,),
     "chat_template": (str,),
 }
+PROMPT_LACKS: Final = frozenset({"images", "tools"})
 _FILES: Final = ("tokenizer", "chat_template")
 _REQUIRED: Final = ("dialect", "base_url", "upstream_model")
 
@@ -213,13 +214,25 @@ def _key(where: str, table: dict[str, Any], warnings: list[str]) -> str | None:
 def _values(where: str, table: dict[str, Any], warnings: list[str]) -> dict[str, Any]:
     """What ModelConfig takes, with lists as the immutable kinds it wants."""
     kinds: dict[str, type] = {"fallback": tuple, "supports": frozenset, "think_tags": tuple}
+    values = dict(table)
+    if (lost := _takes_text_alone(table)) and (claimed := lost & {*table.get("supports", ())}):
+        values["supports"] = [what for what in table["supports"] if what not in lost]
+        warnings.append(
+            f"{where}: supports names {_names(claimed)}, but dialect {table['dialect']} asks with "
+            "a bare prompt: it takes nothing but text"
+        )
     if "chat_template" in table and not DIALECTS[table["dialect"]].prompt_ids:
         warnings.append(f"{where}: chat_template has no effect on dialect {table['dialect']}")
     return {
         key: kinds[key](value) if key in kinds else value
-        for key, value in table.items()
+        for key, value in values.items()
         if key != "api_key_env"
     }
+
+
+def _takes_text_alone(table: dict[str, Any]) -> frozenset[str]:
+    """What an engine that is asked with a prompt cannot be given, whatever its model could."""
+    return PROMPT_LACKS if DIALECTS[table["dialect"]].by_prompt else frozenset()
 
 
 def _names(names: Any) -> str:

@@ -14,6 +14,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
 
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
+
 from chatapp import services
 from chatapp.models import Response
 from chatapp.streams import (
@@ -81,7 +84,7 @@ class Lines:
             principal, visible = await self._threads.run(admit_all, scope, ids)
             take_place(scope, principal)
         except Problem as problem:
-            await send_problem(problem, send)
+            await send_problem(problem, scope, send)
             return
         await send_start(200, HEADERS, send)
         line = _Line(send)
@@ -194,16 +197,16 @@ def read_wishes(query_string: str) -> tuple[list[Wish], bool, datetime | None]:
     asked = [_wish(text, viewer) for text in query.get("follow", [])]
     wishes = {wish.response_id: wish for wish in asked}
     if len(wishes) > MOST:
-        raise Problem(400, f"One line carries at most {MOST} answers.")
+        raise Problem(400, format_lazy(_("One line carries at most {most} answers."), most=MOST))
     if "changes" not in query:
         if not wishes:
-            raise Problem(400, "Ask for `changes`, or say what to `follow`.")
+            raise Problem(400, _("Ask for `changes`, or say what to `follow`."))
         return list(wishes.values()), False, None
     cursor = read_number(query["changes"][-1], "changes")
     try:
         since = None if cursor is None else services.moment(cursor)
     except (ValueError, OverflowError, OSError) as exc:
-        raise Problem(400, "`changes` must be the `at` of an earlier line.") from exc
+        raise Problem(400, _("`changes` must be the `at` of an earlier line.")) from exc
     return list(wishes.values()), True, since
 
 
@@ -211,7 +214,8 @@ def _wish(text: str, viewer: str) -> Wish:
     """`<id>`, `<id>,snapshot` or `<id>,<epoch>,<seq>`."""
     found = _FOLLOW.fullmatch(text)
     if found is None:
-        raise Problem(400, "`follow` must be an id, perhaps with `,snapshot` or `,<epoch>,<seq>`.")
+        detail = _("`follow` must be an id, perhaps with `,snapshot` or `,<epoch>,<seq>`.")
+        raise Problem(400, detail)
     what, seq = found["what"] or "", found["seq"]
     if what == "snapshot" and seq is None:
         return Wish(found["id"], snapshot=True, viewer=viewer)

@@ -19,6 +19,9 @@ from urllib.parse import parse_qs
 from django.conf import settings
 from django.http import parse_cookie
 from django.http.request import split_domain_port, validate_host
+from django.utils import translation
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 import relay
 from chatapp import runtime
@@ -26,6 +29,7 @@ from chatapp.auth import PRINCIPAL, LiveCredentials, Principal, identify
 from chatapp.finalize import database_errors
 from chatapp.middleware.admission import TooMany, visit_of
 from chatapp.middleware.answer import Answer
+from chatapp.middleware.language import language_asked_for
 from chatapp.middleware.problems import PROBLEM_TYPE, problem_body
 from chatapp.middleware.turnstile import Turnstile
 from chatapp.models import Response
@@ -40,6 +44,8 @@ from relay import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from django_stubs_ext import StrPromise
 
     from chatapp.middleware.asgi_types import App, Receive, Scope, Send
     from chatapp.middleware.threads import DatabaseThreads
@@ -60,8 +66,8 @@ _VIEWER: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 class Problem(Exception):
     """Answer with a problem document instead of a stream."""
 
-    def __init__(self, status: int, detail: str, **headers: str) -> None:
-        super().__init__(detail)
+    def __init__(self, status: int, detail: str | StrPromise, **headers: str) -> None:
+        super().__init__(detail)  # in which language is known when it is sent
         self.status = status
         self.headers = headers
 
@@ -99,7 +105,7 @@ class Streams:
             take_place(scope, principal)
             view = await self.open(wish, principal)
         except Problem as problem:
-            await send_problem(problem, send)
+            await send_problem(problem, scope, send)
             return
         await self._stream(view, wish, principal, [], receive, send)
 
@@ -113,7 +119,7 @@ class Streams:
         try:
             wish = read_wish(scope)
         except Problem as problem:
-            await send_problem(problem, send)
+            await send_problem(problem, scope, send)
             return
         answer = Answer()
         await self._django(scope, receive, answer.send)
@@ -173,9 +179,8 @@ class Streams:
         except ViewersFull as exc:
             relay.COUNTERS.refusals.add("viewers")
             limit = runtime.config().max_viewers_per_response
-            raise Problem(
-                429, f"This answer already has {limit} viewers.", **{"Retry-After": "15"}
-            ) from exc
+            detail = format_lazy(_("This answer already has {limit} viewers."), limit=limit)
+            raise Problem(429, detail, **{"Retry-After": "15"}) from exc
         except StoreUnavailable as exc:
             if (final := await self._final(wish.response_id)) is not None:
                 return final  # the record needs no store
@@ -251,9 +256,9 @@ def header(scope: Scope, name: bytes) -> str:
 
 def check_host(scope: Scope) -> None:
     """As Django does for every other address. Raises Problem 400."""
-    domain, _ = split_domain_port(header(scope, b"host"))
+    domain = split_domain_port(header(scope, b"host"))[0]
     if not (domain and validate_host(domain, settings.ALLOWED_HOSTS)):
-        raise Problem(400, "This server does not answer to that host name.")
+        raise Problem(400, _("This server does not answer to that host name."))
 
 
 def wants_events(accept: str) -> bool:
@@ -284,7 +289,8 @@ def read_wish(scope: Scope, response_id: str = "") -> Wish:
 def read_viewer(text: str) -> str:
     """Of whoever names none the server makes one. Raises Problem 400."""
     if text and not _VIEWER.fullmatch(text):
-        raise Problem(400, "`viewer` must be 1 to 64 letters, digits, hyphens or underscores.")
+        detail = _("`viewer` must be 1 to 64 letters, digits, hyphens or underscores.")
+        raise Problem(400, detail)
     return text or secrets.token_hex(8)
 
 
@@ -292,12 +298,13 @@ def read_number(text: str, name: str) -> int | None:
     if not text:
         return None
     if not _NUMBER.fullmatch(text):
-        raise Problem(400, f"`{name}` must be a number from 0, the `id` of an event.")
+        detail = _("`{name}` must be a number from 0, the `id` of an event.")
+        raise Problem(400, format_lazy(detail, name=name))
     return int(text)
 
 
 def _away() -> Problem:
-    detail = "Events cannot be read right now; the answer is not lost. Try again shortly."
+    detail = _("Events cannot be read right now; the answer is not lost. Try again shortly.")
     return Problem(503, detail, **{"Retry-After": str(RETRY_AFTER_S)})
 
 
@@ -320,7 +327,7 @@ def admit_all(scope: Scope, response_ids: Sequence[str]) -> tuple[Principal, fro
             principal = identify(header(scope, b"authorization"), session_key)
             if principal is None:
                 headers = {"WWW-Authenticate": "Bearer"}
-                raise Problem(401, "Sign in or send a bearer key.", **headers)
+                raise Problem(401, _("Sign in, or send a valid bearer key."), **headers)
             if not response_ids:
                 return principal, frozenset()
             rows = Response.objects.visible_to(principal.user).filter(pk__in=response_ids)
@@ -342,11 +349,11 @@ def take_place(scope: Scope, principal: Principal) -> None:
     try:
         visit_of(scope).becomes_stream(principal.user.pk)
     except TooMany as exc:
-        raise Problem(429, str(exc), **{"Retry-After": "15"}) from exc
+        raise Problem(429, exc.sentence, **{"Retry-After": "15"}) from exc
 
 
 def no_such() -> Problem:
-    return Problem(404, "There is no such response, or it is not yours.")
+    return Problem(404, _("There is no such response, or it is not yours."))
 
 
 def _row(response_id: str) -> Response:
@@ -360,11 +367,13 @@ async def shut_when_gone(shut: Callable[[str], None], receive: Receive) -> None:
     shut("the viewer is gone")
 
 
-async def send_problem(problem: Problem, send: Send) -> None:
+async def send_problem(problem: Problem, scope: Scope, send: Send) -> None:
+    with translation.override(language_asked_for(scope["headers"])):
+        body = problem_body(problem.status, str(problem))
     headers = [(b"content-type", PROBLEM_TYPE.encode()), (b"x-content-type-options", b"nosniff")]
     headers += [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
     await send_start(problem.status, headers, send)
-    await send_body(problem_body(problem.status, str(problem)), send)
+    await send_body(body, send)
 
 
 async def send_start(status: int, headers: list[tuple[bytes, bytes]], send: Send) -> None:

@@ -79,7 +79,7 @@ class Answer:
 
     @property
     def figures(self) -> list[tuple[str, str]]:
-        return figures_of(self.rest or self.snapshot)
+        return figures_of(self.rest or self.snapshot, only_this=self.rest is None)
 
     @property
     def stop_url(self) -> str:
@@ -130,6 +130,8 @@ class Turn:
     """A question whose answer waits for the end of another: it can still be said otherwise."""
     gone: bool = False
     """Its text is not kept any more."""
+    begun: tuple[int, ...] = ()
+    """Ids of the messages that its answer goes on from."""
 
 
 def pictures_of(message: Message) -> tuple[Shown, ...]:
@@ -152,7 +154,8 @@ async def turns_of(chat: Chat, shown: services.Window) -> list[Turn]:
         if turn.answer and turns and (earlier := turns[-1].answer):
             begun = turns.pop()  # one goes on with the other
             whole = turn.answer.after(earlier, last=last)
-            turn = replace(turn, answer=whole, left_out=begun.left_out or turn.left_out)
+            left_out = begun.left_out or turn.left_out
+            turn = replace(turn, answer=whole, left_out=left_out, begun=(*begun.begun, begun.id))
         if turns and turn.answer and turn.answer.waits and not turn.answer.ended:
             turns[-1] = replace(turns[-1], waits=True)
         turns.append(turn)

@@ -169,6 +169,7 @@ def _limits(config: ModelConfig) -> list[tuple[str, str]]:
         "whole answer": (config.total_s, defaults.total_s),
     }
     return [
+        ("takes", ", ".join(["text", *sorted(config.supports & {"images", "tools"})])),
         *((name, f"{count:,} tokens") for name, count in tokens.items() if count),
         *(
             (name, f"{default if own is None else own:g} s")

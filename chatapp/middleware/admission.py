@@ -14,9 +14,12 @@ from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING, Any, Final
 
+from django.utils import translation
+from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from chatapp.middleware.language import language_asked_for
 from chatapp.middleware.problems import PROBLEM_TYPE, problem_body
 from relay import COUNTERS
 
@@ -47,7 +50,11 @@ class Limits:
 
 
 class TooMany(Exception):
-    """`str()` is a sentence for whoever asked. Nothing was begun."""
+    """`str()` is a sentence for whoever asked, in their language. Nothing was begun."""
+
+    def __init__(self, sentence: str | StrPromise) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
 
 
 class Places:
@@ -68,7 +75,7 @@ class Places:
             return
         if self._taken[name] >= self._limit:
             COUNTERS.refusals.add(self._kind)
-            raise TooMany(self._sentence.format(limit=self._limit))
+            raise TooMany(format_lazy(self._sentence, limit=self._limit))
         self._taken[name] += 1
 
     def leave(self, name: Hashable) -> None:
@@ -213,7 +220,9 @@ class Admission:
         try:
             visit.begin()
         except TooMany as exc:
-            await refuse(send, 429, str(exc), retry_after=str(RETRY_AFTER_S))
+            with translation.override(language_asked_for(scope["headers"])):
+                sentence = str(exc)
+            await refuse(send, 429, sentence, retry_after=str(RETRY_AFTER_S))
             return
         # In place: a copy of the scope for every open stream is 1 KB.
         scope[VISIT] = visit

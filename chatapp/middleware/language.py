@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 from asgiref.sync import async_to_sync
 from django.conf import settings
+from django.http import HttpRequest
 from django.middleware.locale import LocaleMiddleware
 from django.utils import translation
 
 from chatapp.languages import SOURCE
 
 if TYPE_CHECKING:
-    from django.http import HttpRequest, HttpResponseBase
+    from collections.abc import Iterable
+
+    from django.http import HttpResponseBase
 
 ADMIN: Final = "/admin/"
 
@@ -32,6 +35,15 @@ class Language(LocaleMiddleware):
             response = await self.get_response(request)  # type: ignore[misc]
             answer: HttpResponseBase = self.process_response(request, response)
         return answer
+
+
+def language_asked_for(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """By Accept-Language, for what is answered before Django."""
+    request = HttpRequest()
+    for name, value in headers:
+        if name == b"accept-language":
+            request.META["HTTP_ACCEPT_LANGUAGE"] = value.decode("latin-1")
+    return translation.get_language_from_request(request)
 
 
 async def _language(request: HttpRequest) -> str:

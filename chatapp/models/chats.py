@@ -32,12 +32,13 @@ class ChatQuerySet(models.QuerySet["Chat"]):
         return self.filter(older | Q(updated_at=chat.updated_at, pk__lt=chat.pk), pinned_at=None)
 
     def deleted_since(self, user: User, moment: datetime) -> Self:
-        """Those of a person that can still be brought back."""
-        return self.filter(user=user, deleted_at__gt=moment).order_by("-deleted_at")
+        """Those of a person that can still be brought back: not what was emptied."""
+        hidden = self.filter(user=user, deleted_at__gt=moment).exclude(current=None)
+        return hidden.order_by("-deleted_at")
 
     def changed_since(self, moment: datetime) -> Self:
         """As pages show them, also those that were deleted a moment ago."""
-        return self.filter(changed_at__gt=moment).exclude(title="")
+        return self.filter(changed_at__gt=moment).exclude(title="", deleted_at=None)
 
     def deleted_before(self, moment: datetime) -> Self:
         return self.filter(deleted_at__lte=moment)

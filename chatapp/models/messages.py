@@ -12,13 +12,15 @@ from chatapp.models.chats import Chat
 from chatapp.models.responses import Response
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from chatapp.models.people import User
 
 # By hand, because a recursion cannot be said in Django's words. A path is read with what it says,
 # so the other branches of a chat cost nothing.
 _PATH: Final = """
     WITH RECURSIVE path (id, parent_id) AS (
-        SELECT id, parent_id FROM chatapp_message WHERE id = %s
+        SELECT id, parent_id FROM chatapp_message WHERE id IN ({ends})
         UNION SELECT m.id, m.parent_id FROM chatapp_message m JOIN path ON m.id = path.parent_id
     ) SELECT id FROM path
 """
@@ -33,9 +35,15 @@ class MessageQuerySet(models.QuerySet["Message"]):
 
         Positions rise along a path.
         """
-        if message_id is None:
+        return self.on_paths_to([message_id])
+
+    def on_paths_to(self, message_ids: Iterable[int | None]) -> Self:
+        """The same for several messages, of different chats."""
+        ends = tuple(pk for pk in message_ids if pk is not None)
+        if not ends:
             return self.none()
-        return self.filter(pk__in=RawSQL(_PATH, (message_id,)))  # noqa: S611 - a fixed statement
+        statement = _PATH.format(ends=", ".join(["%s"] * len(ends)))
+        return self.filter(pk__in=RawSQL(statement, ends))  # noqa: S611 - nothing of it was typed
 
     def said(self) -> Self:
         """What a model is shown: no empty answers, and nothing whose text is not kept any more."""

@@ -12,18 +12,20 @@ from django.utils.translation import gettext_lazy as _
 from chatapp import audit, catalog, runtime
 from chatapp.finalize import database_errors, plain
 from chatapp.middleware.threads import on_database_thread
-from chatapp.models import Chat, Response, User
+from chatapp.models import Chat, Message, Picture, Response, User
 from chatapp.services import limits
 from chatapp.services.errors import BadInput, UnknownModel
 from chatapp.services.stopping import cancel
 from relay import StopReason
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from uuid import UUID
 
 TITLE_CHARS = 200
 GRACE: Final = timedelta(seconds=10)
-"""For a click beside the button meant: long enough to read what was deleted and to say no."""
+"""For a click beside the button meant: long enough to read what was deleted and to say no. And for
+every open page to hear of it (chatapp/feed.py), whoever deleted it."""
 REMOVED_AT_ONCE: Final = 20
 """Chats per sweep: one with running answers waits for their honest end."""
 
@@ -127,25 +129,29 @@ def _hidden() -> list[Chat]:
 
 
 async def delete_chat(*, chat: Chat, by: User) -> None:
-    """Stop what is still being answered, then remove the chat and the content of its answers.
+    """Stop what is still being answered, then remove what was said and the content of its answers.
 
-    The records stay, without content (law 14). Logs of ended answers are removed at once.
+    The records stay, without content (law 14). Logs of ended answers are removed at once. A chat
+    that pages still show is left empty for `GRACE`, for them to be told; then the sweep removes it.
     """
     for response in [
         row async for row in Response.objects.running().filter(chat=chat).order_by("-waits")
     ]:
         await cancel(response=response, by=by, reason=StopReason.USER)
-    for response_id in await on_database_thread(remove_chat)(chat, by.username, "chat deleted"):
+    remove, now = on_database_thread(remove_chat), runtime.now()
+    for response_id in await remove(chat, by.username, "chat deleted", told_at=now):
         await runtime.store().retire(response_id)
 
 
-def remove_chat(chat: Chat, by: str, why: str) -> list[str]:
+def remove_chat(chat: Chat, by: str, why: str, *, told_at: datetime | None = None) -> list[str]:
     """Remove it with all content; ids of those of its answers whose logs can be removed now.
 
-    The others are still being written: their logs go with their ends (`Records.finalize`).
+    The others are still being written: their logs go with their ends (`Records.finalize`). With
+    `told_at` an empty one stays for as long as pages may still show it, so that they hear of it.
     """
     with database_errors(), transaction.atomic():
-        if not Chat.objects.select_for_update().filter(pk=chat.pk).exists():
+        there = Chat.objects.select_for_update().filter(pk=chat.pk).first()
+        if there is None:
             return []  # another process was faster
         rows = Response.objects.filter(chat=chat, erased_at=None)
         responses = list(rows.select_related("user"))
@@ -154,8 +160,22 @@ def remove_chat(chat: Chat, by: str, why: str) -> list[str]:
         final.update(request="")
         for row in responses:
             audit.erased(row, actor=by, why=why)
-        chat.delete()
-        return list(final.values_list("pk", flat=True))
+        erased = list(final.values_list("pk", flat=True))
+        if told_at is None or there.deleted_at is not None:
+            there.delete()
+        else:
+            _empty(there, told_at)
+        return erased
+
+
+def _empty(chat: Chat, now: datetime) -> None:
+    """Nothing is left of it but that it is gone."""
+    chat.current, chat.title, chat.system_prompt = None, "", ""
+    chat.deleted_at, chat.changed_at = timezone.now(), now
+    chat.save()
+    Response.objects.filter(chat=chat).update(chat=None)
+    Message.objects.filter(chat=chat).delete()
+    Picture.objects.filter(chat=chat).delete()
 
 
 def _title(text: str) -> str:

@@ -63,6 +63,8 @@ class Found:
     """Of the newest message with all words; None: only the title has them."""
     place: list[Piece]
     """Of that message."""
+    hidden: bool = False
+    """That message stands on a branch that is not shown."""
 
 
 async def list_chats(*, user: User, after: Chat | None = None) -> ChatPage:
@@ -141,7 +143,12 @@ def _search(user: User, words: list[str]) -> list[Found]:
         )
         ids = [chat.message_id for chat in hits]  # type: ignore[attr-defined]
         messages = Message.objects.in_bulk([pk for pk in ids if pk is not None])
-    return [_found(chat, messages.get(pk), words) for chat, pk in zip(hits, ids, strict=True)]
+        paths = Message.objects.on_paths_to([chat.current_id for chat in hits])
+        shown = set(paths.filter(pk__in=messages).values_list("pk", flat=True))
+    return [
+        _found(chat, messages.get(pk), words, hidden=pk is not None and pk not in shown)
+        for chat, pk in zip(hits, ids, strict=True)
+    ]
 
 
 def _all(field: str, words: list[str]) -> Q:
@@ -158,11 +165,12 @@ def _pattern(word: str) -> str:
     return word if word.isascii() else re.escape(word)
 
 
-def _found(chat: Chat, message: Message | None, words: list[str]) -> Found:
+def _found(chat: Chat, message: Message | None, words: list[str], *, hidden: bool) -> Found:
     return Found(
         chat,
         pieces(chat.title, words),
         message.pk if message else None,
         message.position if message else None,
         excerpt(message.text, words) if message else [],
+        hidden,
     )

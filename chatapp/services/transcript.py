@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final
 
 from django.db.models import Q
@@ -54,11 +55,25 @@ def _window(chat: Chat, before: int | None, at: int | None) -> Window:
             before = at
         newer = before is not None if at is None else len(behind) > TURNS // 2
         behind = behind[: TURNS // 2]
-        upto = shown if before is None else shown.before(before)
-        wanted = TURNS - len(behind)
-        ahead = list(upto.order_by("-position")[: wanted + 1])
+        if newer and behind and _is_answer(behind[-1]):
+            behind += _rest_of_answer(shown.filter(position__gt=behind[-1].position))
+        upto = (shown if before is None else shown.before(before)).order_by("-position")
+        wanted = TURNS - min(len(behind), TURNS // 2)
+        ahead = list(upto[: wanted + 1])
+        while len(ahead) > wanted and _is_answer(ahead[wanted - 1]) and _is_answer(ahead[wanted]):
+            wanted += 1  # one goes on with the other: to a person they are one answer
+            ahead += upto[wanted : wanted + 1]
         older = ahead[wanted - 1].position if len(ahead) > wanted else None
         return Window([*reversed(ahead[:wanted]), *behind], older, newer, _left(chat))
+
+
+def _rest_of_answer(following: MessageQuerySet) -> list[Message]:
+    """What goes on with an answer, up to the next question; from what follows the answer."""
+    return list(takewhile(_is_answer, following.order_by("position").iterator(chunk_size=8)))
+
+
+def _is_answer(message: Message) -> bool:
+    return message.role == Message.Role.ASSISTANT
 
 
 def shown_of(chat: Chat) -> MessageQuerySet:

@@ -82,12 +82,16 @@ def instead_of(snapshot: Snapshot, asked: str) -> str:
     return str(table()["instead"].format(asked=asked, model=snapshot.model))
 
 
-def figures_of(snapshot: Snapshot) -> list[tuple[str, str]]:
-    """Of an answer that has ended, for whoever asks for them: a name and a value each."""
+def figures_of(snapshot: Snapshot, *, only_this: bool = True) -> list[tuple[str, str]]:
+    """Of an answer that has ended, for whoever asks for them: a name and a value each.
+
+    `only_this`: the response with these figures is all of the answer.
+    """
     if snapshot.status not in TERMINAL:
         return []
     words, values = table()["figures"], _values(snapshot)
-    return [(words[name]["name"], value) for name, value in values.items() if value]
+    part = {} if only_this else {"part": words["part"]["value"]}
+    return [(words[name]["name"], value) for name, value in (part | values).items() if value]
 
 
 def _values(snapshot: Snapshot) -> dict[str, str]:

@@ -120,5 +120,10 @@ class Dialect:
     """The request carries token ids: the model's `chat_template` makes the text, its `tokenizer`
     the ids."""
 
+    @property
+    def by_prompt(self) -> bool:
+        """The engine is given a prompt, not a conversation: no pictures, no tools."""
+        return self.prompt_ids or self.template is not None
+
     def path_of(self, model: ModelConfig) -> str:
         return self.path_for(model) if self.path_for is not None else self.path

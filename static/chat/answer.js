@@ -257,7 +257,7 @@ export class AnswerView {
     setAttribute(icon, 'href', `#icon-${snapshot.status}`);
     retry.hidden = !words.retry;
     goOn.hidden = !words.continues;
-    writeRows(figuresList, this.#telling.figures(snapshot));
+    writeRows(figuresList, this.#telling.figures(snapshot, { onlyThis: this.#before.text === '' }));
   }
 }
 

@@ -150,7 +150,10 @@ export class Composer {
    * @param {() => void} stop
    */
   #listen(send, stop) {
-    this.#box.addEventListener('input', () => this.#changed());
+    this.#box.addEventListener('input', () => {
+      this.#leaving(false);
+      this.#changed();
+    });
     this.#box.addEventListener('keydown', (event) => this.#key(event, stop));
     this.#box.addEventListener('paste', (event) => this.#paste(event));
     const pick = /** @type {HTMLInputElement} */ (this.#form.querySelector('[data-part="pick"]'));
@@ -205,6 +208,7 @@ export class Composer {
     if (this.#sending || this.#send.hidden || (text.trim() === '' && images.length === 0)) return;
     this.#sending = true;
     this.#form.setAttribute('aria-busy', 'true');
+    this.#leaving(true);
     this.trouble('');
     const model = /** @type {HTMLSelectElement | null} */ (this.#form.elements.namedItem('model'))?.value;
     const { trouble, signedOut } = await send({ text, images, draft: { text: typed, attached: texts } }, model);
@@ -216,7 +220,17 @@ export class Composer {
       if (same(this.#attachments.texts, texts)) this.#attachments.replace([]);
       if (same(this.#pictures.urls, images)) this.#pictures.replace([]);
     }
+    this.#leaving(false);
     this.#changed();
+  }
+
+  /**
+   * The box is as small as an empty one from the key that sends on, not from the reply on, which may
+   * take its time: then nobody expects that anything moves. Whoever writes on sees all of it again.
+   * @param {boolean} leaving
+   */
+  #leaving(leaving) {
+    this.#form.toggleAttribute('data-leaving', leaving);
   }
 
   /**

@@ -43,7 +43,7 @@ async function search() {
 // -- more chats ----------------------------------------------------------------------------------
 document.addEventListener('click', async (event) => {
   const target = /** @type {Element} */ (event.target);
-  const more = /** @type {HTMLAnchorElement | null} */ (target.closest?.('[data-part="more"]'));
+  const more = /** @type {HTMLAnchorElement | null} */ (target.closest?.(`${LISTING} [data-part="more"]`));
   if (!more || event.defaultPrevented || isOpenedElsewhere(event)) return;
   event.preventDefault();
   if (more.getAttribute('aria-busy')) return;

@@ -77,11 +77,14 @@ export class Telling {
   /**
    * Of an answer that has ended, for whoever asks for them: a name and a value each.
    * @param {Snapshot} snapshot
+   * @param {object} [known]
+   * @param {boolean} [known.onlyThis] this response is all of the answer
    * @returns {[string, string][]}
    */
-  figures(snapshot) {
+  figures(snapshot, { onlyThis = true } = {}) {
     if (!TERMINAL.has(snapshot.status)) return [];
-    const values = Object.entries(this.#values(snapshot)).filter(([, value]) => value !== '');
+    const part = onlyThis ? {} : { part: this.#table.figures.part.value };
+    const values = Object.entries({ ...part, ...this.#values(snapshot) }).filter(([, value]) => value !== '');
     return values.map(([name, value]) => [this.#table.figures[name].name, value]);
   }
 

@@ -52,8 +52,7 @@ print(session.session_key, chat.pk)
 """
 WATCH = """() => {
     window.shift = 0;
-    const inDock = ({ node }) => node?.closest?.('.dock');
-    const add = (it) => it.hadRecentInput || it.sources.every(inDock) || (window.shift += it.value);
+    const add = (it) => it.hadRecentInput || (window.shift += it.value);
     const observer = new PerformanceObserver((list) => list.getEntries().forEach(add));
     observer.observe({ type: 'layout-shift' });
 }"""

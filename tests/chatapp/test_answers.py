@@ -90,6 +90,7 @@ def told(fields: dict[str, Any], asked: str) -> dict[str, Any]:
         "reasoning_of_parts": answers.reasoning_of(snapshot, only_this=False),
         "instead": answers.instead_of(snapshot, asked),
         "figures": [list(pair) for pair in answers.figures_of(snapshot)],
+        "figures_of_part": [*map(list, answers.figures_of(snapshot, only_this=False)[:1])],
         "calls": [
             msgspec.to_builtins(answers.call_of(c, ended=ended)) for c in snapshot.tool_calls
         ],
@@ -106,7 +107,7 @@ def all_cases() -> list[dict[str, Any]]:
 
 def test_the_shared_cases_are_what_the_server_says() -> None:
     """Renew them, with DJANGO_SETTINGS_MODULE=tests.settings: python -c
-    'from tests.chatapp.test_answers import renew; renew()'"""
+    'import django; django.setup(); from tests.chatapp.test_answers import renew; renew()'"""
     assert json.loads(FIXTURE.read_text(encoding="utf-8")) == json.loads(json.dumps(all_cases()))
 
 

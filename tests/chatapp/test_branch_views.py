@@ -151,3 +151,34 @@ async def test_an_answer_on_another_branch_is_told_can_be_reached_and_stopped(
     assert elsewhere not in (await ann.get(f"/chats/{chat.pk}/")).text
     row = await Response.objects.aget(pk=running.response_id or "")
     assert (row.model, row.status) == ("other", "cancelled")
+
+
+async def test_words_on_a_hidden_branch_are_found_and_lead_to_their_place(
+    ann: Browser, chat: Chat, store: MemoryStore
+) -> None:
+    await finished(store, await asked(ann, chat, "about zebras"), End.finished(None), "Stripes.")
+    question = await Message.objects.aget(chat=chat, role="user")
+    await ann.post(f"/messages/{question.pk}/edit", text="about lions")
+    page = await ann.get("/chats/?q=zebras")
+    assert f'action="/messages/{question.pk}/choose"' in page.html
+    assert "In another version" in page.text
+    reply = await ann.client.post(f"/messages/{question.pk}/choose", {"found": "1"})
+    assert reply.headers["Location"] == f"/chats/{chat.pk}/?at=1#message-{question.pk}"
+    page = await ann.get(f"/chats/{chat.pk}/?at=1")
+    assert f'id="message-{question.pk}"' in page.html
+    page = await ann.get("/chats/?q=zebras")
+    assert f'href="/chats/{chat.pk}/?at=1#message-{question.pk}"' in page.html, "it is shown now"
+    assert "In another version" not in page.text
+
+
+async def test_words_of_an_answer_that_went_on_have_a_place_in_it(
+    ann: Browser, chat: Chat, store: MemoryStore
+) -> None:
+    await finished(store, await asked(ann, chat), End.finished("length"), "About giraffes")
+    begun = await answer_to(chat)
+    await ann.post(f"/messages/{begun.pk}/continue")
+    page = await ann.get("/chats/?q=giraffes")
+    place = f"/chats/{chat.pk}/?at={begun.position}#message-{begun.pk}"
+    assert f'href="{place}"' in page.html
+    page = await ann.get(place)
+    assert f'id="message-{begun.pk}"' in page.html

@@ -48,6 +48,19 @@ def test_a_whole_file_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "sk-1" not in repr(fast)
 
 
+def test_an_engine_that_is_asked_with_a_prompt_is_shown_no_pictures() -> None:
+    """So a picture is refused in the box, and not by the worker (chatapp/services/limits.py)."""
+    local = GOOD + 'supports = ["images", "json_schema"]\n'
+    content = tomllib.loads(local)
+    content["models"]["other"]["dialect"] = "llamacpp"
+    found = parse(content)
+    assert found.models["other"].supports == {"json_schema"}
+    (warning,) = [text for text in found.warnings if "models.other" in text]
+    assert "images" in warning
+    assert "llamacpp" in warning
+    assert "json_schema" not in warning
+
+
 def test_a_default_may_be_named() -> None:
     assert parse(tomllib.loads('default = "other"\n' + GOOD)).default == "other"
 

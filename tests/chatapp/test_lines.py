@@ -14,7 +14,7 @@ from django.test import AsyncClient
 from chatapp import runtime, services
 from chatapp.auth import make_key
 from chatapp.lines import MOST
-from chatapp.models import Chat, Response, User
+from chatapp.models import Chat, Message, Response, User
 from relay import StopReason
 from tests.chatapp.asgi_client import communicate
 from tests.chatapp.conftest import Api, is_problem, scribe_of, talk
@@ -186,7 +186,24 @@ async def test_changes_are_told_as_they_happen_on_any_device(
         await services.restore_chat(user=user, chat_id=chat.pk)
         await until(stream, lambda: not chats(stream)[-1]["deleted"])
         assert await stream.quiet(), "nothing is told twice"
+        await services.delete_chat(chat=chat, by=user)
+        await until(stream, lambda: chats(stream)[-1]["deleted"])
+        assert (chats(stream)[-1]["id"], chats(stream)[-1]["title"]) == (str(chat.pk), "")
         await stream.disconnect()
+    assert not await Message.objects.filter(chat=chat).aexists(), "gone at once"
+    assert not await services.restore_chat(user=user, chat_id=chat.pk), "and for good"
+
+
+async def test_a_refusal_is_in_the_language_that_was_asked_for(
+    api: Api, site: Site, bearer: str
+) -> None:
+    wanted = {"en": "There is no such", "de": "Diese Antwort gibt es nicht", "ar": "لا توجد"}
+    url = "/api/responses/x/events"
+    for language, sentence in wanted.items():
+        headers = {"authorization": bearer, "accept-language": language}
+        reply = await site.whole("GET", url, **headers)
+        is_problem(reply, 404)
+        assert reply.json()["detail"].startswith(sentence)
 
 
 async def test_who_comes_back_is_told_what_changed_meanwhile_and_nobody_elses(

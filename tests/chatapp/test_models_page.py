@@ -78,7 +78,13 @@ async def test_the_page_says_all_of_a_model(
     text = re.sub(r"\s+", " ", reply.content.decode())
     for part in ("api.example:8443", "openai-chat, fast-1", "FAST_KEY", "not set", "SLOW_KEY"):
         assert part in text
-    for part in ("context 8,192 tokens", "silence 7.5 s", "first byte 120 s", "> open", "slow"):
+    for part in (
+        "context 8,192 tokens",
+        "silence 7.5 s",
+        "first byte 120 s",
+        "> open",
+        "takes text<",
+    ):
         assert part in text
     assert "&lt;b&gt;Busy." in text
     assert "not asked yet" in text  # slow

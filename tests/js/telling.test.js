@@ -37,6 +37,7 @@ test('what is told of an answer is what the server tells', () => {
       reasoning_of_parts: telling.reasoning(snapshot, { onlyThis: false }),
       instead: telling.instead(snapshot, asked),
       figures: telling.figures(snapshot),
+      figures_of_part: telling.figures(snapshot, { onlyThis: false }).slice(0, 1),
       calls: snapshot.tool_calls.map((/** @type {any} */ call) => telling.call(call, ended)),
     };
     assert.deepEqual(here, told, JSON.stringify(fields));
