@@ -77,7 +77,7 @@ class Probes:
             except TooMany as exc:
                 raise Problem(429, str(exc), **{"Retry-After": "15"}) from exc
         except Problem as problem:
-            await send_problem(problem, send)
+            await send_problem(problem, scope, send)
             return
         self._open += 1
         try:
@@ -92,7 +92,7 @@ class Probes:
             plan = _plan(query)
             kept = await self._threads.run(cache.get, _key(name, plan))
         except Problem as problem:
-            await send_problem(problem, send)
+            await send_problem(problem, scope, send)
             return
         body = json.dumps(kept or {"state": "unknown", "after_s": 0.0}).encode()
         headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
