@@ -3,9 +3,10 @@
 #
 #   DATABASE_URL=… REDIS_URL=… SECRET_KEY=… ALLOWED_HOSTS=… RELAY_MODELS=… deploy/uvicorn.sh
 #
-# Put a proxy in front, for TLS and for limits per address: deploy/nginx.conf, deploy/Caddyfile.
-# HOST and PORT choose the address (127.0.0.1:8000). Jobs are taken by `manage.py relay_worker`, or
-# inside this process with RELAY_EMBEDDED=1. Further arguments go to uvicorn.
+# Put a proxy in front, for TLS and for limits per address: deploy/nginx.conf and its like.
+# HOST and PORT choose the address (127.0.0.1:8000); with PREPARE=0 tables and static files are left as
+# they are, for whoever prepares once for many (images, deploy/systemd). Jobs are taken by `manage.py
+# relay_worker`, or inside this process with RELAY_EMBEDDED=1. Further arguments go to uvicorn.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,8 +18,10 @@ for name in DATABASE_URL REDIS_URL SECRET_KEY RELAY_MODELS; do
 done
 
 python=.venv/bin/python
-"$python" manage.py migrate --no-input
-"$python" manage.py collectstatic --no-input --verbosity 0
+if [ "${PREPARE:-1}" != 0 ]; then
+  "$python" manage.py migrate --no-input
+  "$python" manage.py collectstatic --no-input --verbosity 0
+fi
 
 # Whose X-Forwarded-For is believed is said by TRUSTED_PROXIES, not by the server.
 # At a stop viewers get 5 s to be let go; they come back to another process and miss nothing.

@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 from pathlib import Path
 from types import TracebackType
@@ -53,6 +54,14 @@ def certificate(folder: Path) -> Path:
     return pem
 
 
+def any_certificate() -> ssl.SSLContext:
+    """For clients: theirs is signed by nobody."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
 def changed(text: str, *changes: tuple[str, str]) -> str:
     """Each pattern must be there: a file that has moved on must not be tested as it was."""
     for pattern, by in changes:
@@ -62,10 +71,13 @@ def changed(text: str, *changes: tuple[str, str]) -> str:
 
 
 class Proxy:
-    """One proxy process; `url` is where clients go."""
+    """One proxy process; `url` is where clients go. `checks` is how it judges its own file."""
 
-    def __init__(self, name: str, folder: Path, url: str, argv: list[str]) -> None:
+    def __init__(
+        self, name: str, folder: Path, url: str, argv: list[str], checks: list[str]
+    ) -> None:
         self.url = url
+        self._checks = checks
         self._name, self._folder, self._argv = name, folder, argv
         self.port = int(url.rsplit(":", 1)[1])
         self._proc: Proc | None = None
@@ -97,6 +109,12 @@ class Proxy:
             probe.settimeout(1)
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
+    def check(self) -> subprocess.CompletedProcess[str]:
+        env = {"PATH": _SEARCHED, "HOME": str(self._folder)}
+        return subprocess.run(
+            self._checks, env=env, capture_output=True, text=True, timeout=30, check=False
+        )
+
     def kill(self) -> None:
         """As in a crash. Safe to repeat."""
         if self._proc is not None:
@@ -123,7 +141,7 @@ def nginx(folder: Path, http: str, url: str, *, name: str = "nginx") -> Proxy:
         f"events {{ worker_connections 512; }}\nhttp {{\naccess_log off;\n{paths}{http}\n}}\n"
     )
     argv = [program("nginx"), "-p", str(own), "-c", str(config), "-e", f"{own}/error.log"]
-    return Proxy(name, folder, url, argv)
+    return Proxy(name, folder, url, argv, [*argv, "-t", "-q"])
 
 
 def our_nginx(
@@ -178,7 +196,8 @@ def our_haproxy(
     port = free_port()
     config = haproxy_config(folder, upstream, port, free_port(), *changes)
     argv = [program("haproxy"), "-W", "-db", "-f", str(config)]
-    return Proxy(name, folder, f"https://localhost:{port}", argv)
+    checks = [program("haproxy"), "-c", "-f", str(config)]
+    return Proxy(name, folder, f"https://localhost:{port}", argv, checks)
 
 
 def caddy_config(folder: Path, upstream: str, port: int, *changes: tuple[str, str]) -> Path:
@@ -205,5 +224,7 @@ def our_caddy(
     """deploy/Caddyfile in front of `upstream`, perhaps changed for the worse."""
     port = free_port()
     config = caddy_config(folder, upstream, port, *changes)
-    argv = [program("caddy"), "run", "--adapter", "caddyfile", "--config", str(config)]
-    return Proxy(name, folder, f"https://localhost:{port}", argv)
+    source = ["--adapter", "caddyfile", "--config", str(config)]
+    argv = [program("caddy"), "run", *source]
+    checks = [program("caddy"), "validate", *source]
+    return Proxy(name, folder, f"https://localhost:{port}", argv, checks)

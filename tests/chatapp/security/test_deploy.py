@@ -6,7 +6,6 @@ import dataclasses
 import os
 import re
 import secrets
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -148,27 +147,13 @@ def test_both_chains_of_middleware_have_the_headers() -> None:
     assert "chatapp.middleware.on_loop.Security" in project.API_MIDDLEWARE
 
 
-def test_nginx_takes_its_example(tmp_path: Path) -> None:
-    """Where nginx is installed it reads the file; everywhere it names what the README promises."""
+def test_nginxs_example_names_what_the_readme_promises() -> None:
     example = (ROOT / "deploy" / "nginx.conf").read_text()
     for directive in (
         *("client_header_timeout", "client_body_timeout", "client_max_body_size", "limit_conn "),
         *("proxy_buffering off", "X-Forwarded-For $remote_addr", "X-Forwarded-Proto $scheme"),
     ):
         assert directive in example, directive
-    nginx = shutil.which("nginx")
-    if nginx is None:
-        return
-    config = tmp_path / "nginx.conf"
-    own = f"pid {tmp_path}/pid;\nerror_log {tmp_path}/log;\nevents {{}}\nhttp {{\n{example}\n}}\n"
-    config.write_text(re.sub(r"(?m)^\s*ssl_certificate.*$|listen 443 ssl", _plain, own))
-    command = [nginx, "-t", "-q", "-p", str(tmp_path), "-c", str(config)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-def _plain(match: re.Match[str]) -> str:
-    return "listen 127.0.0.1:8443" if match[0].startswith("listen") else ""
 
 
 def test_the_server_is_told_to_believe_no_proxy() -> None:
