@@ -1,25 +1,48 @@
-"""Stock admin with one page more: the configured models, which are no rows of a table.
+"""Stock admin with some pages more, which are no rows of a table.
 
 Apart from `chatapp.admin`, which is loaded to register with this site and so needs it whole.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from allauth.account.decorators import secure_admin_login
 from allauth.mfa.models import Authenticator
 from allauth.usersessions.models import UserSession
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
+from django.http import HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
 
 if TYPE_CHECKING:
-    from django.http import HttpRequest, HttpResponse
+    from django.http import HttpRequest
     from django.urls import URLPattern, URLResolver
 
-TITLE: Final = "Language models"
+
+class Page(NamedTuple):
+    """One of our own. `module.page(request)` gives its context, or a whole answer."""
+
+    address: str
+    name: str
+    title: str
+    module: str
+    template: str
+
+
+PAGES: Final = (
+    Page(
+        *("models", "language_models", "Language models"),
+        *("chatapp.admin.models_page", "admin/language_models.html"),
+    ),
+    Page(
+        *("dashboard", "dashboard", "Dashboard"),
+        *("chatapp.admin.dashboard", "admin/dashboard.html"),
+    ),
+)
 HIDDEN: Final = {UserSession, Authenticator}
 
 
@@ -34,8 +57,11 @@ class Site(admin.AdminSite):
             super().register(model_or_iterable, admin_class, **options)
 
     def get_urls(self) -> list[URLResolver | URLPattern]:
-        page = path("models/", self.admin_view(self.models_page), name="language_models")
-        return [page, *super().get_urls()]  # before stock admin's last one, which takes everything
+        pages = [
+            path(f"{page.address}/", self.admin_view(partial(self.show, page)), name=page.name)
+            for page in PAGES
+        ]
+        return [*pages, *super().get_urls()]  # before stock admin's last one, which takes all
 
     def login(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -49,26 +75,33 @@ class Site(admin.AdminSite):
         apps: list[Any] = super().get_app_list(request, app_label)
         ours = next((app for app in apps if app["app_label"] == "chatapp"), None)
         if ours is not None and _may_see(request):
-            entry = {
-                "name": TITLE,
-                "object_name": "LanguageModel",
-                "admin_url": reverse("admin:language_models"),
-                "add_url": None,
-                "view_only": True,
-                "perms": {"view": True},
-                "model": None,
-            }
-            ours["models"] = sorted([*ours["models"], entry], key=lambda model: str(model["name"]))
+            entries = [_entry(page) for page in PAGES]
+            models = [*ours["models"], *entries]
+            ours["models"] = sorted(models, key=lambda model: str(model["name"]))
         return apps
 
-    def models_page(self, request: HttpRequest) -> HttpResponse:
-        # Not at the head: it asks for tables, and this module is loaded before they are known.
-        from chatapp.admin.models_page import report
-
+    def show(self, page: Page, request: HttpRequest) -> HttpResponse:
         if not _may_see(request):
             raise PermissionDenied
-        context = {**self.each_context(request), "title": TITLE, "report": report()}
-        return TemplateResponse(request, "admin/language_models.html", context)
+        # Not at the head: it asks for tables, and this module is loaded before they are known.
+        context = import_module(page.module).page(request)
+        if isinstance(context, HttpResponse):
+            return context
+        context = {**self.each_context(request), "title": page.title, **context}
+        return TemplateResponse(request, page.template, context)
+
+
+def _entry(page: Page) -> dict[str, Any]:
+    """As stock admin lists a model."""
+    return {
+        "name": page.title,
+        "object_name": page.name,
+        "admin_url": reverse(f"admin:{page.name}"),
+        "add_url": None,
+        "view_only": True,
+        "perms": {"view": True},
+        "model": None,
+    }
 
 
 def _may_see(request: HttpRequest) -> bool:

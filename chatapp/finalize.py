@@ -332,6 +332,7 @@ def _columns(outcome: Outcome, running: _Running) -> dict[str, Any]:
     input_tokens, output_tokens = _tokens(usage.input_tokens), _tokens(usage.output_tokens)
     answered_by = snapshot.model if snapshot.attempt else ""
     first_token_at = _moment(timings.first_token_at)
+    ended_at = _moment(timings.ended_at) or timezone.now()
     return {
         "status": snapshot.status,
         "reason": snapshot.reason or "",
@@ -357,7 +358,8 @@ def _columns(outcome: Outcome, running: _Running) -> dict[str, Any]:
         "started_at": _moment(timings.started_at),
         "first_token_at": first_token_at,
         "first_token_ms": _ms_between(running.created_at, first_token_at),
-        "ended_at": _moment(timings.ended_at) or timezone.now(),
+        "writing_ms": _ms_between(first_token_at, ended_at) if first_token_at else None,
+        "ended_at": ended_at,
     }
 
 

@@ -20,6 +20,8 @@ from relay import CircuitState, CircuitStatus, Status, StoreUnavailable, read_st
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from django.http import HttpRequest
+
     from relay import ModelConfig
 
 LATELY: Final = timedelta(hours=1)
@@ -66,6 +68,10 @@ class Report:
     """Why there are no models, or why nothing is known of circuits."""
     workers: int = 0
     """Processes that answer and have reported of late."""
+
+
+def page(request: HttpRequest) -> dict[str, Any]:
+    return {"report": report()}
 
 
 def report() -> Report:

@@ -6,6 +6,7 @@ Reading rules are QuerySet methods; invariants are constraints. No row here chan
 from __future__ import annotations
 
 from chatapp.models.chats import Chat, ChatQuerySet
+from chatapp.models.figures import Figure, FigureHead
 from chatapp.models.flags import Flag
 from chatapp.models.messages import Message, MessageHtml, MessageQuerySet
 from chatapp.models.people import ApiKey, Plan, User
@@ -24,6 +25,8 @@ __all__ = [
     "AuditSeal",
     "Chat",
     "ChatQuerySet",
+    "Figure",
+    "FigureHead",
     "Flag",
     "Message",
     "MessageHtml",

@@ -126,6 +126,8 @@ class Response(models.Model):
     started_at = models.DateTimeField(null=True, blank=True)
     first_token_ms = models.PositiveIntegerField(null=True, blank=True)
     """From `created_at` to `first_token_at`, to count and to filter by."""
+    writing_ms = models.PositiveIntegerField(null=True, blank=True)
+    """From `first_token_at` to `ended_at`."""
     first_token_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     erased_at = models.DateTimeField(null=True, blank=True)

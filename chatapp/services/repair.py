@@ -14,7 +14,7 @@ from chatapp import catalog, runtime
 from chatapp.finalize import database_errors
 from chatapp.middleware.threads import on_database_thread
 from chatapp.models import Response
-from chatapp.services import delivery, ends
+from chatapp.services import delivery, ends, figures
 from chatapp.services.chats import remove_hidden
 from chatapp.services.diagnosis import Repair, Row, Sightings, diagnose
 from chatapp.services.retention import Retention
@@ -91,6 +91,7 @@ class Sweep:
         await remove_hidden()
         await self._visits.write()
         await self._retain()
+        await figures.keep()
         await self._seal()
 
     async def _sweep(self, rows: Sequence[Row], *, first: bool) -> None:

@@ -182,6 +182,7 @@ TABLE: Final[dict[str, Rule]] = {
     "diag/report": Rule(probe, {"GET": 200}),
     "admin/": Rule(any_staff, {"*": 200}),
     "admin/models/": Rule(admin, {"*": 200}),
+    "admin/dashboard/": Rule(admin, {"*": 200}),
     "admin/login/": Rule(admin_entrance, FORM | {"GET": 302}),
     "admin/logout/": Rule(any_staff, {"POST": 200, "OPTIONS": 200}),
     "admin/password_change/": Rule(any_staff, FORM),
