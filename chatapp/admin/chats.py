@@ -12,6 +12,7 @@ from django.template.response import TemplateResponse
 from django.urls import path
 from django.views.decorators.http import require_POST
 
+from chatapp.admin.filters import BoundedPaginator, ByModel
 from chatapp.admin.read_only import ReadOnly, actor_of, page_of
 from chatapp.admin.texts import chat_told, may_ask_for_text, shown_at_once
 from chatapp.models import Chat
@@ -27,10 +28,12 @@ MOST: Final = 200
 @admin.register(Chat)
 class ChatAdmin(ReadOnly, admin.ModelAdmin[Chat]):
     list_display = ("id", "user", "model", "created_at", "updated_at")
-    list_filter = ("model", "updated_at")
+    list_filter = (ByModel, "updated_at")
     search_fields = ("id", "user__username")
     search_help_text = "Part of an id or a user name"
     list_select_related = ("user",)
+    sortable_by = ()
+    paginator = BoundedPaginator
     show_full_result_count = False
 
     def get_urls(self) -> list[URLPattern]:

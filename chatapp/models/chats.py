@@ -111,6 +111,7 @@ class Chat(models.Model):
         ordering = ("-updated_at",)
         indexes = (
             models.Index(fields=("user", "-updated_at"), name="chat_list"),
+            models.Index(fields=("-updated_at",), name="chat_by_date"),  # admin's list
             models.Index(fields=("user", "changed_at"), name="chat_changed"),
             models.Index(
                 fields=("updated_at",), condition=Q(titled_by="words"), name="chat_untitled"

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from django.db import transaction
-from django.db.models import Case, Count, F, IntegerField, Sum, Value, When
+from django.db.models import Case, Count, F, IntegerField, Q, Sum, Value, When
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -152,6 +152,18 @@ def people_between(since: datetime, until: datetime) -> list[Sums]:
         one = _sums(Figure.Kind.PERSON, row, str(row["user_id"]))
         merged[one.model, one.key] = _added(merged.get((one.model, one.key)), one)
     return list(merged.values())
+
+
+def most_used(since: datetime, until: datetime, model: str, most: int) -> list[Sums]:
+    """The people who used most then, of one model or of all (""). One statement."""
+    ended = _ended(since, until)
+    if model:
+        ended = ended.filter(Q(answered_by=model) | Q(answered_by="", model=model))
+    rows = _summed(ended.values("user_id")).order_by("-output_sum")[:most]
+    return [
+        _sums(Figure.Kind.PERSON, row | {"answered_by": model, "model": ""}, str(row["user_id"]))
+        for row in rows
+    ]
 
 
 def _ended(since: datetime, until: datetime) -> QuerySet[Response]:

@@ -13,7 +13,7 @@ from django.db.models.functions import TruncDay
 
 from chatapp.models import Figure, User
 from chatapp.services.buckets import percentile
-from chatapp.services.figures import Sums, between, people_between
+from chatapp.services.figures import Sums, between, most_used
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -181,9 +181,8 @@ def _people(chosen: Range, since: datetime, now: datetime, model: str) -> list[P
         mine[0], mine[1], mine[2] = mine[0] + count, mine[1] + output_tokens, mine[2] + cost
 
     by_days = chosen.step >= timedelta(days=1)
-    for one in people_between(midnight if by_days else since, now):
-        if not model or one.model == model:
-            add(one.key, one.count, one.output_tokens, one.cost)
+    for one in most_used(midnight if by_days else since, now, model, MOST_PEOPLE * 20):
+        add(one.key, one.count, one.output_tokens, one.cost)
     if by_days:
         rows = Figure.objects.filter(kind=Figure.Kind.PERSON, at__gte=since, at__lt=midnight)
         rows = rows.filter(model=model) if model else rows

@@ -44,7 +44,7 @@ def test_each_range_has_charts_tables_and_few_statements(
     with CaptureQueriesContext(connection) as queries:
         page = browser.get(f"/admin/dashboard/?range={name}").content.decode()
     assert len(queries) <= (46 if name == "hour" else 10)
-    assert page.count("<figure class=\"chart\"") == 6
+    assert page.count('<figure class="chart"') == 6
     assert "rate_limit" in page
     assert "others" in page  # more models than a chart can tell apart
     assert "ann" in page
