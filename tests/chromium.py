@@ -35,7 +35,7 @@ async def real_browser(chromium: str) -> AsyncIterator[BrowserContext]:
     with tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as profile:
         process = await asyncio.create_subprocess_exec(
             *(chromium, *FLAGS, f"--user-data-dir={profile}"),
-            *("--remote-debugging-port=0", "about:blank"),
+            *("--window-size=1280,900", "--remote-debugging-port=0", "about:blank"),
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
             preexec_fn=die_with(os.getpid()),

@@ -1,6 +1,7 @@
 /** Every page: what goes on in other chats and on other devices is told here. */
 import { Done, TERMINAL, titleWith } from './done.js';
 import { LiveList } from './live.js';
+import { isStillTheirs } from './pages.js';
 import { openPresence } from './presence.js';
 import { openShared } from './shared.js';
 import { showTitle, shown } from './side.js';
@@ -43,12 +44,24 @@ document.addEventListener('visibilitychange', async () => {
   if (looked()) await list.shown();
   done.look();
 });
-addEventListener('pageshow', () => done.look());
+addEventListener('pageshow', (event) => {
+  done.look();
+  if (event.persisted) void leaveIfNotTheirs();
+});
 addEventListener('storage', () => {
   done.begun(presence.running());
   done.look();
   showChoice();
 });
+
+/**
+ * Back leads to pages that the browser kept whole, also when their person has signed out since.
+ * `Clear-Site-Data` leaves those alone (tried, Chromium 156); `no-store` would take Back from everybody.
+ */
+async function leaveIfNotTheirs() {
+  const home = /** @type {HTMLAnchorElement} */ (side.querySelector('a.brand')).href;
+  if (!(await isStillTheirs(home))) location.reload();
+}
 
 /** @param {Record<string, string>} noted */
 function show(noted) {

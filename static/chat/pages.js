@@ -14,12 +14,39 @@ const PATIENCE_MS = 20_000;
  * @param {AbortSignal} [signal]
  * @returns {Promise<Document | null>} null: it did not come, or is not what was asked for
  */
-export function fetchPage(url, signal) {
+export async function fetchPage(url, signal) {
+  const request = await load(url, signal);
+  return request?.status === 200 && isHere(request.responseURL, url) ? request.responseXML : null;
+}
+
+/**
+ * Is this page, which came out of a cache, still the person's who is signed in now? Not where another
+ * page is what they get.
+ * @param {string} url of a page that every person has
+ * @returns {Promise<boolean>} true also where nobody can say: there is no network
+ */
+export async function isStillTheirs(url) {
+  const request = await load(url);
+  if (request === null || request.status >= 500 || request.status === 429) return true;
+  return isHere(request.responseURL, url) && whose(request.responseXML) === whose(document);
+}
+
+/** @param {Document | null} page the name of whoever it was made for; '': of nobody */
+export function whose(page) {
+  return page?.querySelector('#side .who')?.textContent ?? '';
+}
+
+/**
+ * @param {string} url
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<XMLHttpRequest | null>} null: no answer came
+ */
+function load(url, signal) {
   return new Promise((resolve) => {
     const request = new XMLHttpRequest();
     request.responseType = 'document';
     request.timeout = PATIENCE_MS;
-    request.onload = () => resolve(request.status === 200 && isHere(request.responseURL, url) ? request.responseXML : null);
+    request.onload = () => resolve(request);
     request.onerror = request.ontimeout = request.onabort = () => resolve(null);
     signal?.addEventListener('abort', () => request.abort());
     request.open('GET', url);

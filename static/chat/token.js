@@ -2,7 +2,7 @@
  * The token that the page's own forms carry (the cookie may be hidden from scripts). Signing in gives
  * the browser another one: a page that stood open fetches it then, and goes on.
  */
-import { fetchPage } from './pages.js';
+import { fetchPage, whose } from './pages.js';
 
 const FIELD = '[name="csrfmiddlewaretoken"]';
 
@@ -30,9 +30,4 @@ async function renew() {
   if (!fresh || whose(page) !== whose(document)) return false;
   for (const field of document.querySelectorAll(FIELD)) /** @type {HTMLInputElement} */ (field).value = fresh;
   return true;
-}
-
-/** @param {Document | null} page */
-function whose(page) {
-  return page?.querySelector('#side .who')?.textContent ?? '';
 }
