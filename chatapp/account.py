@@ -5,24 +5,32 @@ Signing in and up, passwords and mail addresses are allauth's views, with our te
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from allauth.account import views as allauth_views
+from allauth.account.internal.flows.reauthentication import is_reauthentication_required
+from allauth.core.exceptions import ReauthenticationRequired
 from django.conf import settings
 from django.contrib import messages
-from django.http import Http404
+from django.contrib.auth import alogout
+from django.http import Http404, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.utils import translation
+from django.utils.text import slugify
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from chatapp import services
+from chatapp.middleware.threads import on_database_thread
 from chatapp.views import person, signed_in
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse, HttpResponseBase
+
+    from chatapp.views import View
 
 
 @signed_in
@@ -93,6 +101,64 @@ async def end_other_sessions(request: HttpRequest) -> HttpResponse:
     said = ngettext("Signed out in {n} other place.", "Signed out in {n} other places.", ended)
     messages.success(request, said.format(n=ended))
     return redirect("account")
+
+
+def asked_again(view: View) -> View:
+    """Decorator: for people who gave their password, or a code, once more a moment ago. allauth
+    asks for it and leads back; a browser that was left open must not be enough."""
+
+    @wraps(view)
+    async def call(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if await on_database_thread(is_reauthentication_required)(request, app="account"):
+            raise ReauthenticationRequired
+        return await view(request, *args, **kwargs)
+
+    return call
+
+
+@signed_in
+@require_safe
+@asked_again
+@never_cache
+async def data(request: HttpRequest) -> HttpResponse:
+    """Everything of theirs: take it along, or have it erased."""
+    return await _data(request)
+
+
+@signed_in
+@require_POST
+@asked_again
+@never_cache
+async def export_data(request: HttpRequest) -> HttpResponse:
+    user = await person(request)
+    file: Any = StreamingHttpResponse(
+        services.export_user(user=user, by=user.username), content_type="application/zip"
+    )
+    name = f"unbroken-{slugify(user.username) or user.pk}.zip"
+    file.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    answer: HttpResponse = file
+    return answer
+
+
+@signed_in
+@require_POST
+@asked_again
+async def erase(request: HttpRequest) -> HttpResponse:
+    user = await person(request)
+    if request.POST.get("name", "").strip() != user.username:
+        return await _data(request, _("That is not your user name. Nothing was erased."))
+    try:
+        await services.erase_user(user=user, by=user.username)
+    except services.Refused as exc:
+        return await _data(request, str(exc))
+    await alogout(request)
+    messages.success(request, _("Your account and everything you said here is erased."))
+    return redirect("account_login")
+
+
+async def _data(request: HttpRequest, trouble: str = "") -> HttpResponse:
+    context = {"user": await person(request), "trouble": trouble}
+    return render(request, "account/data.html", context, status=400 if trouble else 200)
 
 
 def forgotten(request: HttpRequest) -> HttpResponseBase:

@@ -41,9 +41,10 @@ async def erase_user(*, user: User, by: str) -> str:
     says who it was. Safe to repeat: a second call goes on where one broke off. `by`: the user name
     of whoever wishes it, empty for the server's operator.
 
-    Raises BadInput for the last administrator; StoreUnavailable, RecordUnavailable, and then some
-    of it is done.
+    Raises BadInput for the last administrator. Raises StoreUnavailable, RecordUnavailable: if that
+    comes in the middle, nobody can sign in as them any more, and the rest is done by a repeat.
     """
+    await runtime.store().ping()  # one that is away would leave it half done
     await _lock_out(user)
     await asyncio.gather(*[_stop(row, by == user.username) for row in await _running(user)])
     for chat in await _chats(user):

@@ -136,6 +136,10 @@ TABLE: Final[dict[str, Rule]] = {
     "account/keys/<int:key_id>/revoke": Rule(own_page, {"POST": 302}),
     "account/sessions/end": Rule(page, {"POST": 302}),
     "account/sessions/<int:session_id>/end": Rule(own_page, {"POST": 302}),
+    # Whoever they are is asked for their password first (test_account_data.py).
+    "account/data/": Rule(page, {"GET": 302, "HEAD": 302}),
+    "account/data/export": Rule(page, {"POST": 302}),
+    "account/data/erase": Rule(page, {"POST": 302}),
     "account/again/": Rule(page, FORM),
     # Between password and page, where nobody of this table is; and changes that want proof first.
     "account/code/": Rule(public, {"*": 302}),
