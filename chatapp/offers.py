@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chatapp import catalog, services
+from chatapp.numerals import grouped, plain
 from chatapp.templatetags.words import table
 
 if TYPE_CHECKING:
@@ -32,11 +33,11 @@ def _offer(model: ModelConfig) -> Offer:
     words = table()["models"]
     about: list[str] = []
     if model.context_tokens:
-        about.append(words["context"].format(tokens=f"{model.context_tokens:,}"))
+        about.append(words["context"].format(tokens=grouped(model.context_tokens)))
     if model.max_output_tokens:
-        about.append(words["output"].format(tokens=f"{model.max_output_tokens:,}"))
+        about.append(words["output"].format(tokens=grouped(model.max_output_tokens)))
     about += [words[what] for what in ("images", "tools") if what in model.supports]
     if model.input_price_per_mtok or model.output_price_per_mtok:
         prices = {"in": model.input_price_per_mtok, "out": model.output_price_per_mtok}
-        about.append(words["price"].format(**{name: f"{p:g}" for name, p in prices.items()}))
+        about.append(words["price"].format(**{name: plain(p) for name, p in prices.items()}))
     return Offer(model.name, "images" in model.supports, " · ".join(about))

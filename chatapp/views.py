@@ -72,11 +72,21 @@ View = Callable[..., Coroutine[Any, Any, HttpResponse]]
 
 
 def signed_in(view: View) -> View:
-    """Decorator: for people who have signed in and do not have too much under way."""
+    """Decorator: for people who have signed in and do not have too much under way.
+
+    Of whoever has not, a text that came along is given back: to them, and to nobody who signs in.
+    """
+
+    @wraps(view)
+    async def call(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        written = request.method == "POST" and request.POST.get("text", "").strip()
+        if written and not (await request.auser()).is_authenticated:
+            return render(request, "account/kept.html", status=403)
+        return await inside(request, *args, **kwargs)
 
     @login_required
     @wraps(view)
-    async def call(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    async def inside(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         user = await person(request)
         try:
             visit_of(getattr(request, "scope", {})).known_as(user.pk)

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
+from chatapp.numerals import grouped_later
 from relay import RecordUnavailable
 
 if TYPE_CHECKING:
@@ -72,8 +73,8 @@ class TooLarge(BadInput):
         super().__init__(
             format_lazy(
                 _("The input has {size} bytes; at most {limit} bytes are taken."),
-                size=size_bytes,
-                limit=limit_bytes,
+                size=grouped_later(size_bytes),
+                limit=grouped_later(limit_bytes),
             ),
             limit_bytes=limit_bytes,
         )
@@ -218,7 +219,7 @@ class DayUsedUp(LimitReached):
             )
             self.retry_after_s = max(1, math.ceil((resets_at - now).total_seconds()))
         super().__init__(
-            format_lazy(told, used=f"{used:,}", limit=f"{limit:,}", clock=clock),
+            format_lazy(told, used=grouped_later(used), limit=grouped_later(limit), clock=clock),
             running,
             quota="output_tokens_per_day",
             used=used,

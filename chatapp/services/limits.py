@@ -9,6 +9,7 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from chatapp import catalog, pictures, quotas, runtime
+from chatapp.numerals import grouped_later
 from chatapp.services import showing
 from chatapp.services.errors import BadInput, NotInPlan, TooLarge, UnknownModel
 from chatapp.shown import KIND
@@ -90,14 +91,14 @@ def check_settings(
                 "read. Shorten it, or choose another model."
             )
             name = model.name if model else ""
-            raise BadInput(format_lazy(too_long, limit=f"{context:,}", model=name))
+            raise BadInput(format_lazy(too_long, limit=grouped_later(context), model=name))
 
 
 def _token_limit(model: str, most: int | None) -> StrPromise:
     if most is None:
         return _("The limit of an answer must be at least 1 token.")
     upto = _("The limit of an answer of '{model}' must be between 1 and {most} tokens.")
-    return format_lazy(upto, model=model, most=f"{most:,}")
+    return format_lazy(upto, model=model, most=grouped_later(most))
 
 
 def check_text(text: str) -> None:
@@ -131,8 +132,8 @@ def _read_picture(number: int, data: bytes) -> Drawing:
         raise BadInput(format_lazy(detail, number=number)) from exc
     if limit and len(drawing.data) > limit:
         detail = _("Picture {number} has {size} bytes; at most {limit} are taken.")
-        size = len(drawing.data)
-        raise BadInput(format_lazy(detail, number=number, size=size, limit=limit))
+        size, most = grouped_later(len(drawing.data)), grouped_later(limit)
+        raise BadInput(format_lazy(detail, number=number, size=size, limit=most))
     return drawing
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from chatapp.numerals import grouped, tenths
 from chatapp.templatetags.words import end_of, table
 from relay import TERMINAL, Snapshot, parse_partial
 
@@ -106,8 +107,12 @@ def _values(snapshot: Snapshot) -> dict[str, str]:
         "read": _tokens("read", usage.input_tokens, usage.cached_input_tokens) if usage else "",
         "written": _written(snapshot),
         "speed": _speed(snapshot),
-        "first": "" if first_ms is None else words["first"]["value"].format(s=_tenths(first_ms)),
-        "whole": "" if whole_ms is None else words["whole"]["value"].format(s=_tenths(whole_ms)),
+        "first": ""
+        if first_ms is None
+        else words["first"]["value"].format(s=tenths(first_ms // 100)),
+        "whole": ""
+        if whole_ms is None
+        else words["whole"]["value"].format(s=tenths(whole_ms // 100)),
         "end": _why(snapshot),
         "id": snapshot.id,
     }
@@ -117,8 +122,8 @@ def _tokens(which: str, count: int | None, part: int | None) -> str:
     if count is None:
         return ""
     words = table()["figures"][which]
-    said = str(words["value"].format(n=f"{count:,}"))
-    return said + (words["part"].format(n=f"{part:,}") if part else "")
+    said = str(words["value"].format(n=grouped(count)))
+    return said + (words["part"].format(n=grouped(part)) if part else "")
 
 
 def _written(snapshot: Snapshot) -> str:
@@ -135,8 +140,8 @@ def _speed(snapshot: Snapshot) -> str:
     written_ms = _between(times.first_token_at, times.ended_at)
     if usage is None or not usage.output_tokens or written_ms is None or written_ms < LEAST_MS:
         return ""
-    tenths = usage.output_tokens * 10_000 // written_ms
-    return str(table()["figures"]["speed"]["value"].format(n=_decimal(tenths)))
+    speed = tenths(usage.output_tokens * 10_000 // written_ms)
+    return str(table()["figures"]["speed"]["value"].format(n=speed))
 
 
 def _why(snapshot: Snapshot) -> str:
@@ -158,16 +163,8 @@ def _ms(time: str) -> int:
     return int(at.timestamp()) * 1000 + at.microsecond // 1000
 
 
-def _tenths(ms: int) -> str:
-    return _decimal(ms // 100)
-
-
-def _decimal(tenths: int) -> str:
-    return f"{tenths // 10:,}.{tenths % 10}"
-
-
 def _duration(ms: int) -> str:
     words, seconds = table()["time"], ms // 1000
     if seconds < 60:
         return str(words["s" if seconds else "moment"].format(s=seconds))
-    return str(words["min"].format(min=seconds // 60, s=seconds % 60))
+    return str(words["min"].format(min=grouped(seconds // 60), s=seconds % 60))

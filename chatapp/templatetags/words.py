@@ -21,6 +21,7 @@ from django.utils.translation import get_language, gettext, override
 
 from chatapp.attached import Part, parts_of
 from chatapp.languages import SOURCE
+from chatapp.numerals import grouped
 from relay import Snapshot, Status
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def left_out(count: int, model: str, tense: str) -> str:
     """What of a chat did not fit its model; `tense`: `was`, or `will` before it happens."""
     words = table()["context"][tense]
     sentence: str = words["one"] if count == 1 else words["many"]
-    return sentence.format(count=count, model=model)
+    return sentence.format(count=grouped(count), model=model)
 
 
 def _sentence(*parts: str) -> str:
@@ -195,4 +196,4 @@ def attached_size(part: Part) -> str:
     """The twin of `size` in question.js."""
     words = table()["attached"]["size"]
     sentence: str = words["one"] if part.lines == 1 else words["many"]
-    return sentence.format(characters=f"{len(part.text):,}", lines=f"{part.lines:,}")
+    return sentence.format(characters=grouped(len(part.text)), lines=grouped(part.lines))

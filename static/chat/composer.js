@@ -13,6 +13,7 @@
  */
 import { withAttached } from './attached.js';
 import { Attachments, LONG_CHARS } from './attachments.js';
+import { grouped } from './numerals.js';
 import { ModelPicker } from './picker.js';
 import { Pictures } from './pictures.js';
 import { fill } from './words.js';
@@ -307,7 +308,7 @@ export class Composer {
     const bytes = most < this.#limit * NEAR ? most : utf8.encode(text).length + this.#pictures.bytes;
     const near = this.#limit > 0 && bytes >= this.#limit * NEAR;
     const { left, over } = this.#words.table.count;
-    const kb = Math.ceil(Math.abs(this.#limit - bytes) / 1024).toLocaleString('en');
+    const kb = grouped(Math.ceil(Math.abs(this.#limit - bytes) / 1024));
     this.#count.hidden = !near;
     if (near) this.#count.textContent = fill(bytes > this.#limit ? over : left, { kb });
     this.#count.toggleAttribute('data-over', bytes > this.#limit);

@@ -1,5 +1,6 @@
 /** What a person said, as templates/chat/_question.html shows it: paragraphs, and long texts folded. */
 import { partsOf, preview } from './attached.js';
+import { grouped } from './numerals.js';
 import { TextView } from './render.js';
 import { fill } from './words.js';
 
@@ -57,5 +58,5 @@ export function foldedText(part, template, words) {
 export function size(text, words) {
   const lines = text.split('\n').length;
   const { one, many } = words.table.attached.size;
-  return fill(lines === 1 ? one : many, { characters: [...text].length.toLocaleString('en'), lines: lines.toLocaleString('en') });
+  return fill(lines === 1 ? one : many, { characters: grouped([...text].length), lines: grouped(lines) });
 }

@@ -14,6 +14,7 @@
  *   cannot be read, as it came
  * @property {boolean} broken
  */
+import { grouped, tenths } from './numerals.js';
 import { parsePartial } from './partial_json.js';
 import { fill } from './words.js';
 
@@ -100,8 +101,8 @@ export class Telling {
       read: usage ? this.#tokens('read', usage.input_tokens, usage.cached_input_tokens) : '',
       written: this.#written(usage),
       speed: this.#speed(snapshot, usage),
-      first: first === null ? '' : fill(words.first.value, { s: tenths(first) }),
-      whole: whole === null ? '' : fill(words.whole.value, { s: tenths(whole) }),
+      first: first === null ? '' : fill(words.first.value, { s: seconds(first) }),
+      whole: whole === null ? '' : fill(words.whole.value, { s: seconds(whole) }),
       end: this.#why(snapshot),
       id: snapshot.id,
     };
@@ -125,7 +126,7 @@ export class Telling {
   #speed({ timings: { first_token_at, ended_at } }, usage) {
     const written_ms = between(first_token_at, ended_at);
     if (!usage?.output_tokens || written_ms === null || written_ms < LEAST_MS) return '';
-    return fill(this.#table.figures.speed.value, { n: decimal(Math.floor((usage.output_tokens * 10_000) / written_ms)) });
+    return fill(this.#table.figures.speed.value, { n: tenths(Math.floor((usage.output_tokens * 10_000) / written_ms)) });
   }
 
   /** @param {Snapshot} snapshot */
@@ -139,9 +140,9 @@ export class Telling {
   /** @param {number} ms */
   #duration(ms) {
     const { time } = this.#table;
-    const seconds = Math.floor(ms / 1000);
-    if (seconds < 60) return fill(seconds ? time.s : time.moment, { s: seconds });
-    return fill(time.min, { min: Math.floor(seconds / 60), s: seconds % 60 });
+    const whole = Math.floor(ms / 1000);
+    if (whole < 60) return fill(whole ? time.s : time.moment, { s: whole });
+    return fill(time.min, { min: grouped(Math.floor(whole / 60)), s: whole % 60 });
   }
 }
 
@@ -161,16 +162,6 @@ function between(earlier, later) {
 }
 
 /** @param {number} ms */
-function tenths(ms) {
-  return decimal(Math.floor(ms / 100));
-}
-
-/** @param {number} count of tenths */
-function decimal(count) {
-  return `${grouped(Math.floor(count / 10))}.${count % 10}`;
-}
-
-/** @param {number} n */
-function grouped(n) {
-  return String(n).replace(/\B(?=(\d{3})+$)/g, ',');
+function seconds(ms) {
+  return tenths(Math.floor(ms / 100));
 }

@@ -34,12 +34,37 @@ async def test_a_form_sent_after_the_session_ended_leads_back_to_its_page(
     response = await asked(ann, chat)
     nobody = Browser(None)
     for path in ("/chats/new", f"/chats/{chat.pk}/send", f"/responses/{response.pk}/stop"):
-        reply: Any = await nobody.client.post(path, {"text": "hi"})
+        reply: Any = await nobody.client.post(path)
         assert reply.status_code == 302
         assert reply.headers["Location"] == f"/account/login/?next={path}"
         assert (await ann.client.get(path)).status_code == 302
     await response.arefresh_from_db()
     assert response.stop_requested_at is None
+
+
+async def test_what_was_written_when_the_session_ended_comes_back_to_whoever_wrote_it(
+    ann: Browser, user: User, chat: Chat
+) -> None:
+    await asked(ann, chat)
+    question = await Message.objects.aget(chat=chat, role="user")
+    before = await Message.objects.acount()
+    nobody = Browser(None)
+    for path in ("/chats/new", f"/chats/{chat.pk}/send", f"/messages/{question.pk}/edit"):
+        page = await nobody.post(path, text="<b>My</b> long\nmessage")
+        assert page.status == 403
+        assert "&lt;b&gt;My&lt;/b&gt; long\nmessage</textarea>" in page.html
+        assert f'href="/account/login/?next={path}"' in page.html, "and not in an address"
+    assert await Message.objects.acount() == before
+    page = await nobody.post("/account/login/", login="ann", password="correct horse")
+    assert "long\nmessage" not in page.html, "not even the next one who signs in sees it"
+
+
+async def test_a_form_whose_token_is_old_gives_back_what_was_written(user: User) -> None:
+    client = AsyncClient(enforce_csrf_checks=True)
+    await client.aforce_login(user)
+    reply = await client.post("/chats/new", {"text": "My long message"})
+    assert reply.status_code == 403
+    assert "My long message</textarea>" in reply.content.decode()
 
 
 async def test_the_first_message_makes_a_chat_that_is_listed_by_it(ann: Browser) -> None:

@@ -120,3 +120,21 @@ async def test_somebody_elses_message_is_not_there(
             is_problem(await other.post(f"/api/messages/{pk}/{verb}", body), 404)
         is_problem(await other.post(f"/api/messages/{pk}/continue", {}), 404)
     assert await Message.objects.acount() == 2
+
+
+async def test_a_chat_offers_no_tools_so_no_call_of_it_waits_for_a_result(
+    api: Api, chat: Chat, store: MemoryStore
+) -> None:
+    """DECISIONS 65: who has tools asks by `POST /api/responses` and sends their outputs there."""
+    url = f"/api/chats/{chat.pk}/messages"
+    output = {"role": "tool", "call_id": "c", "output": "4"}
+    refused: list[dict[str, Any]] = [{"tools": []}, {"input": [output]}, output]
+    for more in refused:
+        is_problem(await api.post(url, {"text": "one"} | more), 422)
+    assert not await Message.objects.filter(chat=chat).aexists()
+    is_problem(await api.post("/api/chats", {"tools": []}), 422)
+    await say(api, chat, store, "eins")
+    request = GenerationRequest.from_json((await Response.objects.aget()).request)
+    assert request.tools == []
+    asked = {"model": "fast", "input": [{"role": "user", "content": "one"}, output]}
+    assert (await api.post("/api/responses", asked)).status_code == 202
