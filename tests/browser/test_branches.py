@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 from playwright.async_api import expect
@@ -45,6 +45,33 @@ async def test_a_question_is_edited_and_its_first_version_comes_back(person: Per
     await expect(page.get_by_role("group", name="Version 1 of 2")).to_be_visible()
     assert await person.answer.text() == "You said: And the wind?"
     await expect(page.locator("[data-part=question]").first).to_have_text("How do tides work?")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_what_a_hidden_branch_says_is_found_opened_and_marked(
+    new_person: NewPerson, scheme: Literal["light", "dark"]
+) -> None:
+    person = await new_person(color_scheme=scheme)
+    page = person.page
+    await page.goto("/")
+    await (await person.ask("How do zebras sleep?")).until_status("completed")
+    question = page.locator("#transcript > .question").last
+    await question.hover()
+    await question.get_by_text(BUTTONS["edit"], exact=True).click()
+    await question.get_by_role("textbox").fill("How do lions sleep?")
+    await question.get_by_role("button", name=BUTTONS["send_edited"]).click()
+    await person.answer.until_status("completed")
+    await page.get_by_role("searchbox").fill("zebras")
+    hit = page.get_by_role("button", name=table()["chats"]["on_branch"])
+    await expect(hit).to_contain_text("How do zebras sleep?")
+    await person.shot(f"found-on-branch-{scheme}")
+    await hit.click()
+    found = page.locator("#transcript > .turn:target")
+    await expect(found).to_contain_text("How do zebras sleep?")
+    await expect(found).to_be_in_viewport()
+    await expect(page.get_by_role("group", name="Version 1 of 2")).to_be_visible()
+    await person.until_alive()
+    await person.shot(f"found-and-marked-{scheme}")
 
 
 async def test_a_stopped_answer_goes_on_without_a_seam_and_is_followed(person: Person) -> None:

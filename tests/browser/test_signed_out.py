@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 from playwright.async_api import expect
@@ -59,3 +59,20 @@ async def test_back_without_a_network_shows_what_was_there(sleeper: Person) -> N
     await page.go_back(wait_until="commit")
     await expect(sleeper.answer.words).to_have_text("You said: a secret")
     await sleeper.context.set_offline(False)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_without_scripts_what_was_written_comes_back_to_be_copied(
+    new_person: NewPerson, scheme: Literal["light", "dark"]
+) -> None:
+    person = await new_person(java_script_enabled=False, color_scheme=scheme)
+    page = person.page
+    await page.goto("/")
+    await person.box.fill("A long message\nof two lines")
+    await person.context.clear_cookies(name="sessionid")
+    await person.send.click()
+    await expect(page.get_by_role("heading", name="You are signed out")).to_be_visible()
+    written = page.get_by_role("textbox", name="What you wrote")
+    await expect(written).to_have_value("A long message\nof two lines")
+    assert "long" not in page.url
+    await person.shot(f"kept-{scheme}")
