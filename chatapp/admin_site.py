@@ -42,6 +42,10 @@ PAGES: Final = (
         *("dashboard", "dashboard", "Dashboard"),
         *("chatapp.admin.dashboard", "admin/dashboard.html"),
     ),
+    Page(
+        *("incidents", "incidents", "Incidents"),
+        *("chatapp.admin.incidents", "admin/incidents.html"),
+    ),
 )
 HIDDEN: Final = {UserSession, Authenticator}
 

@@ -88,6 +88,15 @@ def exported(*, actor: str, rows: int, with_text: bool, filters: dict[str, str])
     _write(AuditEvent(action=action, actor=actor, detail={"rows": rows, "filters": filters}))
 
 
+def model_switched(model: str, *, actor: str, state: str) -> None:
+    _write(AuditEvent(action="model switched", actor=actor, model=model, detail={"state": state}))
+
+
+def banner_changed(*, actor: str, change: str, banner: int) -> None:
+    detail = {"change": change, "banner": banner}
+    _write(AuditEvent(action="banner changed", actor=actor, detail=detail))
+
+
 def flagged(response: Response, *, actor: str, flag: bool) -> None:
     _write(_of(response, "flagged" if flag else "flag removed", actor=actor, detail={}))
 

@@ -18,7 +18,7 @@ from django.db import InterfaceError, OperationalError, connection
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from chatapp import audit, catalog, quotas, runtime, telemetry
+from chatapp import audit, catalog, quotas, runtime, switches, telemetry
 from chatapp.middleware.threads import on_database_thread, transact
 from chatapp.models import Chat, Message, Response
 from chatapp.quotas import Charge
@@ -97,6 +97,7 @@ class Records:
 
     async def load(self, response_id: str) -> Record:
         """Raises RecordUnavailable."""
+        await switches.refresh()  # the supervisor asks for the models right after this
         request = just_asked.take(response_id)
         if request is not None:
             _trace(request)

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 from django.conf import settings
 
-from chatapp import catalog
+from chatapp import switches
 from relay import (
     Hub,
     MemoryStore,
@@ -75,7 +75,7 @@ class Runtime:
                 self.store,
                 self.hub,
                 records,
-                catalog.models,
+                switches.models,
                 config(),
                 upstream=self._upstream,
                 shards=range(config().shards),

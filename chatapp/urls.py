@@ -10,7 +10,7 @@ from django.contrib import admin
 from django.urls import path, re_path
 from django.views.decorators.cache import never_cache
 
-from chatapp import account, branch_views, chat_views, ops, picture_views, views
+from chatapp import account, branch_views, chat_views, ops, picture_views, status_views, views
 from chatapp.api import api
 from chatapp.api.failures import no_such_address
 
@@ -97,6 +97,8 @@ urlpatterns = [
     ),
     path("api/", api.urls),
     re_path(r"^api/", no_such_address),
+    path("status/", status_views.status, name="status"),
+    path("banners/<int:banner_id>/dismiss", status_views.dismiss, name="banner-dismiss"),
     path("admin/", admin.site.urls),
     path("healthz", ops.healthz, name="healthz"),
     path("readyz", ops.readyz, name="readyz"),

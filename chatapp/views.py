@@ -20,7 +20,7 @@ from django.urls import reverse
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
 
-from chatapp import runtime, services
+from chatapp import runtime, services, switches
 from chatapp.chat_forms import Form
 from chatapp.middleware.admission import TooMany, visit_of
 from chatapp.models import Chat, Response, User
@@ -283,6 +283,7 @@ async def chat_page(
 
 async def frame(user: User, chat: Chat | None = None) -> dict[str, Any]:
     """What every page for people who have signed in shows beside its own things."""
+    await switches.refresh()
     as_of = services.cursor(runtime.now())  # before the list is read: what changes then is told
     side = await services.list_chats(user=user)
     return {"user": user, "theme": user.theme, "chat": chat, "side": side, "as_of": as_of}

@@ -85,6 +85,8 @@ class ModelConfig:
     api_key: str | None = field(default=None, repr=False)
     """Resolved from `api_key_env` by the application; never logged, never stored."""
     fallback: tuple[str, ...] = ()
+    resting: bool = False
+    """An operator has taken it out of use: it is not asked, its fallbacks are."""
     context_tokens: int | None = None
     max_output_tokens: int | None = None
     connect_s: float | None = None

@@ -17,7 +17,7 @@ GROUPS = {
     "support": [*LOOK, "show_text", "stop_response", "flag_response"],
     "admin": [
         *LOOK,
-        *("read_text", "stop_response", "flag_response", "change_apikey"),
+        *("read_text", "stop_response", "flag_response", "steer_models", "change_apikey"),
         *("add_user", "change_user", "add_plan", "change_plan", "delete_plan"),
     ],
 }

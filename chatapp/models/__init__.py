@@ -8,6 +8,7 @@ from __future__ import annotations
 from chatapp.models.chats import Chat, ChatQuerySet
 from chatapp.models.figures import Figure, FigureHead
 from chatapp.models.flags import Flag
+from chatapp.models.incidents import Banner, ModelSwitch
 from chatapp.models.messages import Message, MessageHtml, MessageQuerySet
 from chatapp.models.people import ApiKey, Plan, User
 from chatapp.models.pictures import Picture
@@ -23,6 +24,7 @@ __all__ = [
     "AuditEvent",
     "AuditHead",
     "AuditSeal",
+    "Banner",
     "Chat",
     "ChatQuerySet",
     "Figure",
@@ -31,6 +33,7 @@ __all__ = [
     "Message",
     "MessageHtml",
     "MessageQuerySet",
+    "ModelSwitch",
     "Picture",
     "Plan",
     "Response",

@@ -88,7 +88,7 @@ async def create_response(
 
     `watching`: the one who asks follows the answer from the start.
     """
-    model = limits.require_model(question.model, user)
+    model = await limits.usable_model(question.model, user)
     limits.check_messages(question.messages, question.instructions)
     limits.check_parts(model, question.messages)
     limits.check_encodable(question.stop, question.tools, question.metadata)
@@ -128,7 +128,7 @@ async def send_message(
 
     `images`: files of pictures, for a model that sees them; with one, the text may be empty.
     """
-    chosen = limits.require_model(model or chat.model, user)
+    chosen = await limits.usable_model(model or chat.model, user)
     pictures = limits.read_pictures(chosen, images, text)
     if not pictures:
         limits.check_text(text)
@@ -165,7 +165,7 @@ async def retry(*, response: Response, by: User) -> Response:
     if response.status == "completed":
         raise NotRetryable(_("This answer is complete; there is nothing to try again."))
     request = GenerationRequest.from_json(response.request)
-    limits.require_model(request.model, by)
+    await limits.usable_model(request.model, by)
     answer = await Message.objects.filter(response=response).select_related("chat").afirst()
     draft = Draft(
         user=by,

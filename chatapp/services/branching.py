@@ -153,7 +153,7 @@ async def _ask(
     key: str | None,
     text: str | None = None,
 ) -> Sent:
-    chosen = limits.require_model(model, by)
+    chosen = await limits.usable_model(model, by)
     await ready_to_count(chosen)
     request = msgspec.structs.replace(
         request_in(message.chat, chosen.name),

@@ -12,6 +12,7 @@ Refused
 │   └── LimitReached    this person's plan leaves no room for one more
 │       ├── EnoughRunning   for as long as so many are running
 │       └── DayUsedUp       until others end with less than was set aside, or the day is over
+├── ModelOff        operators have switched the model off for now
 ├── NotRetryable    there is nothing to try again, or not yet
 ├── NotContinuable  there is no beginning that a model could go on with
 ├── NotWaiting      what was to be changed has begun to be answered, or was removed
@@ -64,6 +65,16 @@ class UnknownModel(BadInput):
         listed = ", ".join(names) or _("none: RELAY_MODELS declares no model")
         detail = _("There is no model '{name}'. Models: {listed}.")
         super().__init__(format_lazy(detail, name=name or "", listed=listed), models=names)
+
+
+class ModelOff(Refused):
+    """`why`: what the operators say of it, as they typed it."""
+
+    status = 503
+
+    def __init__(self, name: str, why: str) -> None:
+        detail = _("The model '{name}' is switched off for now. Nothing was sent. {why}")
+        super().__init__(format_lazy(detail, name=name, why=why), model=name)
 
 
 class TooLarge(BadInput):

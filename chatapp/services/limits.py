@@ -8,10 +8,10 @@ import msgspec
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from chatapp import catalog, pictures, quotas, runtime
+from chatapp import catalog, pictures, quotas, runtime, switches
 from chatapp.numerals import grouped_later
 from chatapp.services import showing
-from chatapp.services.errors import BadInput, NotInPlan, TooLarge, UnknownModel
+from chatapp.services.errors import BadInput, ModelOff, NotInPlan, TooLarge, UnknownModel
 from chatapp.shown import KIND
 from relay import COUNTERS, IMAGE_PARTS, Disconnect, ModelConfig, estimated_tokens
 
@@ -64,6 +64,16 @@ def require_model(name: str | None, user: User) -> ModelConfig:
         COUNTERS.refusals.add(NotInPlan.kind)
         raise NotInPlan(wanted, models_of(user))
     return known[wanted]
+
+
+async def usable_model(name: str | None, user: User) -> ModelConfig:
+    """As `require_model`, for a question that is asked now. Raises ModelOff, too."""
+    await switches.refresh()
+    model = require_model(name, user)
+    if switches.is_off(model.name):
+        switch = switches.of(model.name)
+        raise ModelOff(model.name, switch.text if switch else "")
+    return model
 
 
 def check_settings(

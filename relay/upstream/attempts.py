@@ -217,6 +217,8 @@ class AttemptedCall:
         if self._pause_s:
             await asyncio.sleep(self._pause_s)
         self._tries += 1
+        if self._model.resting:
+            raise _Resting
         wait_s = self._circuit.admit(time.monotonic())
         if wait_s:
             raise _LeftAlone(wait_s)
@@ -273,6 +275,15 @@ class _LeftAlone(UpstreamError):
     def __init__(self, wait_s: float) -> None:
         message = "The provider has failed several times in a row and is left alone for now."
         super().__init__(ErrorKind.OVERLOADED, message, retry_after_s=wait_s)
+
+
+class _Resting(_LeftAlone):
+    """An operator took the model out of use: nobody was asked, and nothing is wrong with it."""
+
+    def __init__(self) -> None:
+        UpstreamError.__init__(
+            self, ErrorKind.OVERLOADED, "The operators have switched this model off for now."
+        )
 
 
 def _notice(code: str, message: str, model: ModelConfig) -> Notice:

@@ -160,6 +160,8 @@ TABLE: Final[dict[str, Rule]] = {
     "account/forgotten/sent/": Rule(public, LOOK | {"OPTIONS": 200}),
     r"^account/forgotten/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>.+)/$": Rule(public, {"*": 200}),
     "account/forgotten/done/": Rule(public, LOOK | {"OPTIONS": 200}),
+    "status/": Rule(page, LOOK),
+    "banners/<int:banner_id>/dismiss": Rule(page, {"POST": 302}),
     "healthz": Rule(public, {"*": 200}),
     "readyz": Rule(public, {"*": 503}),  # nobody takes jobs in this test
     "^api/": Rule(public, {"*": 404}),
@@ -187,6 +189,7 @@ TABLE: Final[dict[str, Rule]] = {
     "admin/": Rule(any_staff, {"*": 200}),
     "admin/models/": Rule(admin, {"*": 200}),
     "admin/dashboard/": Rule(admin, {"*": 200}),
+    "admin/incidents/": Rule(admin, {"*": 200, "POST": 302}),
     "admin/login/": Rule(admin_entrance, FORM | {"GET": 302}),
     "admin/logout/": Rule(any_staff, {"POST": 200, "OPTIONS": 200}),
     "admin/password_change/": Rule(any_staff, FORM),

@@ -155,6 +155,7 @@ class Things:
         url = url.replace("<int:key_id>", str(self.key_id))
         url = url.replace("<int:session_id>", str(self.session_id))
         url = url.replace("<int:picture_id>", str(self.picture_id))
+        url = url.replace("<int:banner_id>", "1")
         url = re.sub(r"^\^account/email/.*", "account/email/made-up/", url)
         url = re.sub(r"^\^account/forgotten/.*", "account/forgotten/1-made-up/", url)
         url = re.sub("<id>", str(self._objects["user"]), url)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -293,6 +294,20 @@ async def test_an_upstream_that_keeps_failing_is_left_alone_and_tried_again_late
     upstream.scripts["fast"] = [[text("a")]]
     events, error = await heard(upstream, through=through)
     assert (shown(events), error, circuit.state) == ("a", None, CircuitState.CLOSED)
+
+
+async def test_a_model_that_rests_is_not_asked_and_nothing_is_held_against_it() -> None:
+    resting = dataclasses.replace(FAST, resting=True)
+    upstream = Scripted(careful=[[text("b")]])
+    through = Attempts(upstream, retries=2)
+    events, error = await heard(upstream, [resting, CAREFUL], through=through)
+    assert (codes(events), error) == (["fallback", "TextDelta"], None)
+    events, error = await heard(upstream, [resting], through=through)
+    assert events == []
+    assert error is not None
+    assert error.message == "The operators have switched this model off for now."
+    assert [name for name, *_ in upstream.asked] == ["careful"]
+    assert through.circuits.of(FAST).state is CircuitState.CLOSED
 
 
 async def test_an_upstream_that_is_left_alone_is_not_waited_for(
