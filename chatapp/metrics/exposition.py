@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 WORKER_SEEN_S: Final = 10.0
 """A worker asks for jobs every second or two; one unheard for this long takes none."""
-STORE_S: Final = 2.0
-"""How long a look at store or database may take; a scraper waits for ten."""
+STORE_S: Final = 0.5
+"""How long a look at store or database may take: what takes longer serves nobody, and a scraper
+that asks each second still hears of it."""
 
 
 class _Collected(Collector):
