@@ -34,6 +34,7 @@ LONG_RETENTION_S: Final = 7 * 86_400
 
 def register_all() -> None:
     register(check_models)
+    register(check_redaction)
     register(check_limits)
     register(check_proxies, Tags.security)
     register(check_middleware, Tags.security)
@@ -73,6 +74,19 @@ def odd_fallbacks(found: Mapping[str, ModelConfig]) -> list[str]:
             "each list should name all who may answer for its model."
         )
     return warnings
+
+
+def check_redaction(**kwargs: Any) -> list[CheckMessage]:
+    if not settings.REDACT:
+        return []
+    try:
+        if callable(import_string(settings.REDACT)):
+            return []
+        trouble = "it is not callable"
+    except ImportError as exc:
+        trouble = str(exc)
+    hint = "Texts would be refused. It is a dotted path, such as chatapp.redaction.mask."
+    return [Error(f"REDACT: {trouble}.", hint=hint, id="chatapp.E006")]
 
 
 def check_limits(**kwargs: Any) -> list[CheckMessage]:

@@ -6,9 +6,11 @@ worker that ended a response, one that took over, and a repair may all call it.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache, partial
@@ -18,7 +20,7 @@ from django.db import InterfaceError, OperationalError, connection
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from chatapp import audit, catalog, quotas, runtime, switches, telemetry
+from chatapp import audit, catalog, quotas, redaction, runtime, switches, telemetry
 from chatapp.middleware.threads import on_database_thread, transact
 from chatapp.models import Chat, Message, Response
 from chatapp.quotas import Charge
@@ -117,6 +119,9 @@ class Records:
 
         Raises StoreUnavailable when the record is written and what it used is not settled yet.
         """
+        if redaction.active():
+            snapshot = await asyncio.to_thread(redaction.redacted, outcome.snapshot)
+            outcome = replace(outcome, snapshot=snapshot)
         with database_errors():
             written = await transact(partial(write, outcome, runtime.now()))
         if written is None:

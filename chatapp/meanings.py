@@ -10,6 +10,12 @@ TEXT_RETENTION_DAYS: Final = (
     "days after which text of people without a plan is dropped, figures stay; 0 = it is kept",
 )
 
+REDACT: Final = (
+    "REDACT",
+    "",
+    "a callable, text to text, that text goes through before it is stored: chatapp.redaction.mask",
+)
+
 RELAY_MEANINGS: Final = {
     "heartbeat_s": "silence on an event stream after which a ping is sent",
     "client_silence_s": "silence after which clients give a connection up",

@@ -20,6 +20,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.utils import get_random_secret_key
 
 from chatapp import languages, logs, observing
+from chatapp.meanings import REDACT as REDACT_DOC
 from chatapp.meanings import RELAY_MEANINGS
 from chatapp.meanings import TEXT_RETENTION_DAYS as RETENTION_DOC
 from chatapp.middleware.admission import Limits
@@ -163,6 +164,7 @@ TITLE_MODEL = _env(
     shown="none: the chat's own",
 )
 TEXT_RETENTION_DAYS = _env(_reader.int, *RETENTION_DOC)
+REDACT = _env(_reader.str, *REDACT_DOC, shown="none")
 
 # Per process. An office behind one address has a few hundred people with a page or two each; one
 # person has a few devices with a page or two, and scripts. A request is short, a stream is not.

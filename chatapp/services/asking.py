@@ -7,6 +7,7 @@ sweep.
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from django.utils.translation import gettext_lazy as _
 
-from chatapp import catalog, quotas, runtime, telemetry
+from chatapp import catalog, quotas, redaction, runtime, telemetry
 from chatapp.finalize import database_errors
 from chatapp.models import Chat, Message, Response, User
 from chatapp.services import limits
@@ -26,6 +27,7 @@ from chatapp.services.errors import (
     KeyReused,
     LimitReached,
     NoRoom,
+    NotChecked,
     NotRetryable,
     Occupied,
     Refused,
@@ -182,6 +184,8 @@ async def retry(*, response: Response, by: User) -> Response:
 
 async def begin(draft: Draft) -> Written:
     """Reserve, write, and hand it to the store. Raises Refused, RecordUnavailable."""
+    if redaction.active():
+        draft = await asyncio.to_thread(_redacted, draft)
     if draft.chat is not None and draft.chat.double_text == Chat.DoubleText.INTERRUPT:
         await _supersede(draft, draft.chat)
     if (traces := telemetry.current()) is not None:
@@ -197,6 +201,23 @@ async def begin(draft: Draft) -> Written:
     elif not written.response.is_final:  # a repeated one may be
         await submit_or_leave_to_sweep(written.response)
     return written
+
+
+def _redacted(draft: Draft) -> Draft:
+    """What a chat or an earlier request has of it was redacted when it was stored."""
+    request, told = draft.request, draft.request.instructions
+    try:
+        metadata = redaction.redact_all(msgspec.json.decode(draft.metadata))
+        request = msgspec.structs.replace(
+            request,
+            messages=redaction.redact_all(request.messages),
+            instructions=redaction.redact(told) if told else told,
+        )
+        text = redaction.redact(draft.text) if draft.text else draft.text
+    except redaction.RedactionFailed as exc:
+        raise NotChecked from exc
+    metadata = msgspec.json.encode(metadata).decode()
+    return replace(draft, text=text, request=request, metadata=metadata)
 
 
 async def _write(draft: Draft) -> Written:

@@ -13,8 +13,9 @@ from chatapp import audit, catalog, runtime
 from chatapp.finalize import database_errors, plain
 from chatapp.middleware.threads import on_database_thread
 from chatapp.models import Chat, Message, Picture, Response, User
+from chatapp.redaction import RedactionFailed, redact
 from chatapp.services import limits
-from chatapp.services.errors import BadInput, UnknownModel
+from chatapp.services.errors import BadInput, NotChecked, UnknownModel
 from chatapp.services.stopping import cancel
 from relay import StopReason
 
@@ -73,6 +74,13 @@ def _columns(settings: Settings) -> list[str]:
 
 
 def _change(chat: Chat, settings: Settings) -> None:
+    try:
+        if "title" in settings:
+            settings["title"] = redact(settings["title"])
+        if "system_prompt" in settings:
+            settings["system_prompt"] = redact(settings["system_prompt"])
+    except RedactionFailed as exc:
+        raise NotChecked from exc
     if "title" in settings:
         chat.title, chat.titled_by = _title(settings["title"]), Chat.TitledBy.PERSON
         if not chat.title:

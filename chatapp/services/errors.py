@@ -17,6 +17,7 @@ Refused
 ├── NotContinuable  there is no beginning that a model could go on with
 ├── NotWaiting      what was to be changed has begun to be answered, or was removed
 ├── StoreAway       Redis cannot be reached: nothing was written, try again later
+├── NotChecked      the redaction hook failed: nothing was written
 └── NoRoom          Redis takes nothing new: nothing was written, what runs goes on
 
 Unconfirmed         the database failed in its commit: a repeat with the same key finds out
@@ -247,6 +248,20 @@ class StoreAway(Refused):
     def __init__(self) -> None:
         super().__init__(
             _("Answers cannot be started right now; nothing was saved. Try again shortly.")
+        )
+
+
+class NotChecked(Refused):
+    status = 503
+    kind = "not_checked"
+    retry_after_s = 30
+
+    def __init__(self) -> None:
+        super().__init__(
+            _(
+                "Texts are checked before they are stored, and that check failed. Nothing was "
+                "saved or sent. Try again later; if it stays, tell whoever runs this server."
+            )
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from django.db import transaction
 from django.utils.translation import gettext_lazy as _
 
@@ -9,8 +11,9 @@ from chatapp import audit
 from chatapp.finalize import database_errors, plain
 from chatapp.middleware.threads import on_database_thread
 from chatapp.models import Message, Response, User
+from chatapp.redaction import RedactionFailed, redact
 from chatapp.services import limits
-from chatapp.services.errors import BadInput, NotWaiting
+from chatapp.services.errors import BadInput, NotChecked, NotWaiting
 
 
 async def rewrite(*, message: Message, by: User, text: str) -> Message:
@@ -23,6 +26,10 @@ async def rewrite(*, message: Message, by: User, text: str) -> Message:
         raise BadInput(_("Only a message of a person can be edited; this one is an answer."))
     if text.strip() or not message.pictured:
         limits.check_text(text)
+    try:
+        text = await asyncio.to_thread(redact, text)
+    except RedactionFailed as exc:
+        raise NotChecked from exc
     return await _rewrite(message, plain(text), by.username)
 
 

@@ -155,6 +155,73 @@ async def test_nothing_that_comes_out_holds_a_secret(tmp_path: Path) -> None:
     print(f"{len(out)} outputs, {sum(map(len, out.values()))} characters, {len(secrets)} secrets")
 
 
+SAID: Final[Mapping[str, str]] = {
+    name: f"marker-{name.replace(' ', '-')}-said"
+    for name in ("question", "system prompt", "title", "answer", "reasoning", "argument", "error")
+}
+
+
+def talking() -> dict[str, list[Step]]:
+    """A provider whose words are to be in no log, however its answer ends."""
+    called = {"index": 0, "id": "c1", "function": {"name": "look", "arguments": ""}}
+    arguments = json.dumps({"at": SAID["argument"]})
+    delta = {"tool_calls": [called | {"function": {"name": "look", "arguments": arguments}}]}
+    begin: list[Step] = [
+        Send({"choices": [{"index": 0, "delta": {"reasoning_content": SAID["reasoning"]}}]}),
+        Say(SAID["answer"]),
+        Send({"choices": [{"index": 0, "delta": delta}]}),
+    ]
+    error = {"error": {"message": f"cannot say {SAID['error']}", "code": 500}}
+    return {
+        "whole": [*begin, Done()],
+        "cut": [*begin, EndBody()],
+        "lost": [*begin, Reset()],
+        "broken": [*begin, Send(error)],
+        "odd": [*begin, Send({"choices": SAID["error"]})],
+        "refused": [Status(400, json.dumps(error).encode())],
+    }
+
+
+async def test_nothing_that_was_said_is_in_logs_or_metrics(tmp_path: Path) -> None:
+    """Names, states and numbers are (design: never content)."""
+    env = {"RELAY_UPSTREAM_RETRIES": "0", "METRICS_TOKEN": "t" * 32, "PROVIDER_KEY": "k" * 20}
+    out: dict[str, str] = {}
+    site = Keyed(tmp_path, env=env)
+    async with ScriptedUpstream() as provider, AsyncExitStack() as running:
+        site.provider_url = provider.model_config().base_url
+        await running.enter_async_context(site)
+        client = await running.enter_async_context(site.client())
+        statuses = set()
+        for text, steps in talking().items():
+            asked = f"{SAID['question']} {text}"
+            provider.script(asked, *steps)
+            new = {"model": "keyed", "title": SAID["title"], "system_prompt": SAID["system prompt"]}
+            chat = (await client.post("/api/chats", json=new)).json()["id"]
+            sent = await client.post(f"/api/chats/{chat}/messages", json={"text": asked})
+            assert sent.status_code == 202, sent.text
+            ends = ("completed", "failed", "incomplete")
+            statuses.add((await until_status(client, sent.json()["id"], *ends))["status"])
+            await client.get("/api/chats", params={"q": SAID["question"]})
+        assert statuses == {"completed", "failed"}
+        heads = {"Authorization": f"Bearer {env['METRICS_TOKEN']}"}
+        async with httpx.AsyncClient(base_url=site.urls[0]) as operator:
+            metrics = await operator.get("/metrics", headers=heads)
+            assert metrics.status_code == 200
+            out["metrics"] = metrics.text
+        out["reprs"] = site.manage("shell", "-c", REPRS % site.key)
+        site.valkey.kill()
+        reply = await client.post("/api/responses", json={"model": "keyed", "input": SAID["title"]})
+        assert reply.status_code == 503
+    # Searches are in addresses: servers that are started as shipped keep no list of those.
+    listed = re.compile(r'^INFO: +[\d.]+:\d+ - ".*\n', re.MULTILINE)
+    out |= {name: listed.sub("", text) for name, text in written(tmp_path, "*.log").items()}
+    assert any(name.startswith("web") for name in out)
+    assert "keyed" in out["metrics"]
+    found = [f"{name} in {where}" for where, text in out.items() for name, said in SAID.items()
+             if said in text]  # fmt: skip
+    assert found == []
+
+
 def written(folder: Path, names: str) -> dict[str, str]:
     return {path.name: path.read_text(errors="replace") for path in folder.glob(names)}
 
