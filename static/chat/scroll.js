@@ -32,7 +32,7 @@ export class EndFollower {
       const latest = /** @type {HTMLElement | null} */ (scroller.querySelector('.turn:last-child > article'));
       latest?.focus({ preventScroll: true });
     });
-    new ResizeObserver(() => this.painted()).observe(scroller); // a phone's keyboard, a growing composer
+    new ResizeObserver(() => this.#resized()).observe(scroller); // a phone's keyboard, a turned phone
   }
 
   /** Something grew. */
@@ -47,6 +47,12 @@ export class EndFollower {
   /** Go to the end and stay there: the person sent something, or asked for it. */
   pin() {
     this.#pinned = true;
+    this.painted();
+  }
+
+  /** Lines that break elsewhere make it higher, and nothing is new. */
+  #resized() {
+    this.#height = Math.max(this.#height, this.#scroller.scrollHeight);
     this.painted();
   }
 

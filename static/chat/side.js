@@ -16,6 +16,11 @@ const menu = /** @type {HTMLFormElement} */ (document.getElementById('chat-menu'
 /** @param {string} name @param {ParentNode} [where] */
 const part = (name, where = side) => /** @type {HTMLElement | null} */ (where.querySelector(`[data-part="${name}"]`));
 
+// What lay over a narrow page stands beside a wide one, once a phone is turned.
+matchMedia('(min-width: 56rem)').addEventListener('change', ({ matches }) => {
+  if (matches && side.matches(':popover-open')) side.hidePopover();
+});
+
 // -- looking for words ---------------------------------------------------------------------------
 const box = /** @type {HTMLInputElement} */ (side.querySelector('input[type="search"]'));
 const all = /** @type {HTMLElement} */ (part('listing'));

@@ -71,7 +71,7 @@ export class Unsent {
   all() {
     try {
       const kept = JSON.parse(this.#store?.getItem(this.#key) ?? '[]');
-      return [...(Array.isArray(kept) ? kept : []), ...this.#here];
+      return [...(Array.isArray(kept) ? kept.filter(isEntry) : []), ...this.#here];
     } catch {
       return [...this.#here];
     }
@@ -183,6 +183,16 @@ export class Unsent {
     if (entries.length) this.#store?.setItem(this.#key, JSON.stringify(entries));
     else this.#store?.removeItem(this.#key);
   }
+}
+
+/**
+ * A later version may have kept something else here: that must not stop the page.
+ * @param {any} kept
+ */
+function isEntry(kept) {
+  const { key, chat, message, trouble, draft } = kept ?? {};
+  const texts = [key, chat ?? '', message?.text, trouble, draft?.text];
+  return texts.every((one) => typeof one === 'string') && Array.isArray(draft.attached);
 }
 
 /**

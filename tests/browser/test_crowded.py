@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -78,6 +79,7 @@ async def test_what_stands_in_a_row_stands_in_line(person: Person) -> None:
     page = person.page
     await page.goto("/")
     answer = await person.ask("hang")
+    await person.until_alive()  # it is another page than the one that asked
     await person.stop.click()
     await answer.until_status("cancelled")
     icon = await box(answer.end.locator("> .icon"))
@@ -94,3 +96,64 @@ async def test_what_stands_in_a_row_stands_in_line(person: Person) -> None:
     assert len(tops) == 1, "both buttons of a message that waits"
     await row.get_by_role("button", name="Remove").click()
     await person.context.set_offline(False)
+
+
+async def test_at_four_times_the_size_the_talk_and_the_chats_can_be_read(
+    new_person: NewPerson,
+) -> None:
+    """WCAG 1.4.10: 1280 by 1024 at 400 % is 320 by 256."""
+    person = await new_person(viewport={"width": 320, "height": 256})
+    page = person.page
+    await page.goto("/")
+    await (await person.ask("say:80")).until_status("completed")
+    talk = await box(page.locator("#scroller"))
+    assert talk["height"] >= 64, "two lines and a half of it at least"
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    await page.screenshot(path=OUTPUT / "zoomed.png")
+    await page.get_by_role("button", name="Chats").click()
+    listed = page.locator("#side [data-chat] a").first
+    await listed.scroll_into_view_if_needed()
+    shown = await box(listed)
+    assert 0 <= shown["y"] <= 256 - shown["height"]
+    await page.screenshot(path=OUTPUT / "zoomed-side.png")
+    await listed.click(trial=True, timeout=5_000)
+
+
+async def test_chats_over_the_page_go_beside_it_when_a_phone_is_turned(person: Person) -> None:
+    page = person.page
+    await page.set_viewport_size({"width": 800, "height": 700})
+    await page.goto("/")
+    await person.until_alive()
+    await page.get_by_role("button", name="Chats").click()
+    await expect(page.locator("#side:popover-open")).to_have_count(1)
+    await page.set_viewport_size(DESK)  # type: ignore[arg-type]  # a TypedDict
+    await expect(page.locator("#side:popover-open")).to_have_count(0)
+    assert (await box(page.locator("#side")))["width"] < 300
+
+
+async def test_a_chat_named_by_one_long_word_fits_its_settings(new_person: NewPerson) -> None:
+    person = await new_person(viewport=NARROW)
+    page = person.page
+    await page.goto("/")
+    await (await person.ask("Rindfleischetikettierung" * 8)).until_status("completed")
+    await page.goto(f"{page.url}settings")
+    name = await box(page.locator(".lead a"))
+    assert name["x"] + name["width"] <= NARROW["width"]
+
+
+async def test_turning_a_phone_brings_no_new_words(new_person: NewPerson) -> None:
+    person = await new_person(viewport=DESK)
+    page = person.page
+    await page.goto("/")
+    await (await person.ask("say:600")).until_status("completed")
+    await person.until_alive()
+    await page.locator("#scroller").hover()
+    await page.mouse.wheel(0, -4_000)
+    latest = page.locator("#latest")
+    await expect(latest).to_be_visible()
+    height = "document.querySelector('#scroller').scrollHeight"
+    before = await page.evaluate(height)
+    await page.set_viewport_size(NARROW)  # type: ignore[arg-type]  # a TypedDict
+    await page.wait_for_function(f"(before) => {height} > before + 100", arg=before)
+    await expect(latest).to_have_text(re.compile("latest"), use_inner_text=True)
+    await expect(latest).not_to_have_attribute("data-unread", "")

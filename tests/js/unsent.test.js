@@ -140,3 +140,12 @@ test('one that is removed while it is on its way stays removed', async () => {
   await page.unsent.flush();
   assert.deepEqual(page.unsent.all(), []);
 });
+
+test('what is kept there and is no message stops nothing', () => {
+  const store = new FakeStorage();
+  const odd = [null, 1, 'x', {}, ['a'], { key: 'k', chat: null, message: null, trouble: '' }, { ...entry('k1'), message: { text: 5 } }];
+  store.setItem('unbroken.unsent:1', JSON.stringify([...odd, entry('k2')]));
+  const { unsent } = open({ store });
+  assert.deepEqual(unsent.all().map(({ key }) => key), ['k2']);
+  unsent.start(new EventTarget());
+});
