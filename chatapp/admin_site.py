@@ -14,12 +14,12 @@ from allauth.mfa.models import Authenticator
 from allauth.usersessions.models import UserSession
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
 
 if TYPE_CHECKING:
-    from django.http import HttpRequest
+    from django.http import HttpRequest, HttpResponse
     from django.urls import URLPattern, URLResolver
 
 
@@ -41,6 +41,11 @@ PAGES: Final = (
     Page(
         *("dashboard", "dashboard", "Dashboard"),
         *("chatapp.admin.dashboard", "admin/dashboard.html"),
+    ),
+    Page(*("live", "live", "Live"), *("chatapp.admin.live_page", "admin/live.html")),
+    Page(
+        *("quotas", "quotas", "Near the limit"),
+        *("chatapp.admin.quotas_page", "admin/quotas.html"),
     ),
     Page(
         *("incidents", "incidents", "Incidents"),
@@ -84,12 +89,12 @@ class Site(admin.AdminSite):
             ours["models"] = sorted(models, key=lambda model: str(model["name"]))
         return apps
 
-    def show(self, page: Page, request: HttpRequest) -> HttpResponse:
+    def show(self, page: Page, request: HttpRequest) -> HttpResponseBase:
         if not _may_see(request):
             raise PermissionDenied
         # Not at the head: it asks for tables, and this module is loaded before they are known.
         context = import_module(page.module).page(request)
-        if isinstance(context, HttpResponse):
+        if isinstance(context, HttpResponseBase):
             return context
         context = {**self.each_context(request), "title": page.title, **context}
         return TemplateResponse(request, page.template, context)

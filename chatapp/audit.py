@@ -92,6 +92,11 @@ def model_switched(model: str, *, actor: str, state: str) -> None:
     _write(AuditEvent(action="model switched", actor=actor, model=model, detail={"state": state}))
 
 
+def worker_drained(worker: str, *, actor: str, drained: bool) -> None:
+    detail = {"worker": worker, "drained": drained}
+    _write(AuditEvent(action="worker drained", actor=actor, detail=detail))
+
+
 def banner_changed(*, actor: str, change: str, banner: int) -> None:
     detail = {"change": change, "banner": banner}
     _write(AuditEvent(action="banner changed", actor=actor, detail=detail))

@@ -78,6 +78,7 @@ class Runtime:
                 switches.models,
                 config(),
                 upstream=self._upstream,
+                takes=switches.takes_jobs,
                 shards=range(config().shards),
             )
             self.supervisor.start()

@@ -1,8 +1,8 @@
 """What operators have switched, as this process knows it: at most `FRESH_S` old when it matters.
 
-A question and a job each ask for it before they go by it (`refresh`): one statement a second and
-process while there is traffic, none without. So a switch is in force everywhere within a second,
-without a message that could get lost.
+A question and a job each ask for it before they go by it (`refresh`): three small statements a
+second and process while there is traffic, and a sweep without. So a switch is in force everywhere
+within a second, and a drained worker knows with its next sweep, without a message that may be lost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from django.utils.translation import get_language
 
 from chatapp import catalog
 from chatapp.middleware.threads import on_database_thread
-from chatapp.models import Banner, ModelSwitch
+from chatapp.models import Banner, ModelSwitch, WorkerDrain
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -33,6 +33,7 @@ DISMISSED: Final = "dismissed"
 class _Known:
     switches: Mapping[str, ModelSwitch] = field(default_factory=dict)
     banners: tuple[Banner, ...] = ()
+    drained: frozenset[str] = frozenset()
     read_s: float = -FRESH_S
 
 
@@ -56,14 +57,20 @@ def _read() -> None:
     try:
         switches = {one.name: one for one in ModelSwitch.objects.exclude(state="on")}
         banners = tuple(Banner.objects.all())
+        drained = frozenset(WorkerDrain.objects.values_list("worker", flat=True))
     except Error:
         return
-    _known.switches, _known.banners = switches, banners
+    _known.switches, _known.banners, _known.drained = switches, banners, drained
 
 
 def of(name: str) -> ModelSwitch | None:
     """None: it is in use."""
     return _known.switches.get(name)
+
+
+def takes_jobs(worker: str) -> bool:
+    """False: it is drained. What it runs goes on."""
+    return worker not in _known.drained
 
 
 def is_off(name: str) -> bool:

@@ -88,11 +88,14 @@ class Supervisor:
         config: RelayConfig,
         *,
         upstream: Upstream,
+        takes: Callable[[str], bool] = lambda worker: True,
         shards: Sequence[int] = (0,),
         worker: str | None = None,
     ) -> None:
         self.worker = worker or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self._store = store
+        self._takes = takes
+        """Whether a worker of this name may take jobs now; asked before each look for some."""
         self._hub = hub
         self._models = models
         self._attempts = Attempts(upstream, retries=config.upstream_retries)
@@ -167,6 +170,9 @@ class Supervisor:
     async def _take_jobs(self, shard: int) -> None:
         failures = 0
         while not self._draining:
+            if not self._takes(self.worker):
+                await asyncio.sleep(TAKE_S)
+                continue
             if not self._free():
                 await asyncio.wait(self._jobs, return_when=asyncio.FIRST_COMPLETED)
                 continue
@@ -187,6 +193,8 @@ class Supervisor:
         while not self._draining:
             await asyncio.sleep(self._config.take_over_s * random.uniform(0.8, 1.0))  # noqa: S311
             lease_s = self._config.lease_s
+            if not self._takes(self.worker):
+                continue
             if time.monotonic() - self._broken_s[shard] < lease_s:
                 # The jobs of live workers have gone idle, too, while the store was away: they
                 # come first (PROTOCOL 10).

@@ -8,7 +8,7 @@ from __future__ import annotations
 from chatapp.models.chats import Chat, ChatQuerySet
 from chatapp.models.figures import Figure, FigureHead
 from chatapp.models.flags import Flag
-from chatapp.models.incidents import Banner, ModelSwitch
+from chatapp.models.incidents import Banner, ModelSwitch, WorkerDrain
 from chatapp.models.messages import Message, MessageHtml, MessageQuerySet
 from chatapp.models.people import ApiKey, Plan, User
 from chatapp.models.pictures import Picture
@@ -39,4 +39,5 @@ __all__ = [
     "Response",
     "User",
     "Visit",
+    "WorkerDrain",
 ]

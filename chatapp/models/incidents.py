@@ -31,6 +31,20 @@ class ModelSwitch(models.Model):
         return f"{self.name}: {self.state}"
 
 
+class WorkerDrain(models.Model):
+    """A worker that is to take no more jobs. Names are made anew with each process."""
+
+    worker = models.CharField(max_length=200, primary_key=True)
+    by = models.CharField(max_length=150)
+    at = models.DateTimeField()
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return self.worker
+
+
 class Banner(models.Model):
     """A sentence over every page of the site, until it is taken down or dismissed."""
 

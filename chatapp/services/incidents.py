@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Final
+
 from django.db import transaction
 from django.utils import timezone
 
 from chatapp import audit, catalog, switches
 from chatapp.finalize import plain
-from chatapp.models import Banner, ModelSwitch
+from chatapp.models import Banner, ModelSwitch, WorkerDrain
+
+KEPT: Final = timedelta(days=7)
 
 
 class NoFallback(Exception):
@@ -27,6 +32,22 @@ def switch(name: str, *, state: str, text: str, by: str) -> None:
         values = {"state": wanted, "text": plain(text.strip())[:500], "by": by}
         ModelSwitch.objects.update_or_create(name=name, defaults=values | {"at": timezone.now()})
         audit.model_switched(name, actor=by, state=str(wanted))
+    switches.forget()
+
+
+def drain(worker: str, *, by: str, drained: bool = True) -> None:
+    """It takes no more jobs from its next sweep on, and ends what it runs. Or it takes some again.
+
+    Safe to repeat. Of workers that went long ago nothing is kept.
+    """
+    with transaction.atomic():
+        WorkerDrain.objects.filter(at__lt=timezone.now() - KEPT).delete()
+        if drained:
+            values = {"by": by, "at": timezone.now()}
+            WorkerDrain.objects.update_or_create(worker=worker, defaults=values)
+        else:
+            WorkerDrain.objects.filter(worker=worker).delete()
+        audit.worker_drained(worker, actor=by, drained=drained)
     switches.forget()
 
 

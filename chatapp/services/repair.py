@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from chatapp import catalog, runtime
+from chatapp import catalog, runtime, switches
 from chatapp.finalize import database_errors
 from chatapp.middleware.threads import on_database_thread
 from chatapp.models import Response
@@ -70,6 +70,7 @@ class Sweep:
         if self._first:
             runtime.current().hub.hear_visits(self._visits.note)
         await runtime.store().ping()  # and hear what time it is
+        await switches.refresh()  # an idle worker has nobody else to ask for it
         await settle_left()
         rows = await _running()
         COUNTERS.overdue = sum(map(_overdue, rows))

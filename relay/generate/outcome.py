@@ -70,15 +70,15 @@ async def conclude(
     """
     notable: list[Event] = []
     try:
-        folded, delivered_seq, claims = await asyncio.gather(
+        folded, delivered_seq, (pulse,) = await asyncio.gather(
             fold_log(store, response_id, notable),
             store.delivered(response_id),
-            store.claims(response_id),
+            store.pulses([response_id]),
         )
     except StoreUnavailable:
         if holder is None:
             raise
-        folded, delivered_seq, claims = None, 0, []
+        folded, delivered_seq, pulse = None, 0, None
     if folded is None or not folded[0].ended:
         if holder is None:
             raise LogGone(response_id)
@@ -92,5 +92,9 @@ async def conclude(
         counted_output_tokens=counted_output_tokens,
         delivered_seq=delivered_seq,
         worker=worker,
-        story=Story.of(notable, claims, holder.writer.timeline if holder is not None else None),
+        story=Story.of(
+            notable,
+            pulse.claims if pulse else [],
+            holder.writer.timeline if holder is not None else None,
+        ),
     )

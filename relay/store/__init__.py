@@ -37,7 +37,7 @@ from relay.store.quota import (
     quota_day,
 )
 from relay.store.redis import RedisStore
-from relay.store.vitals import Vitals
+from relay.store.vitals import Pulse, Vitals
 
 __all__ = [
     "Address",
@@ -56,6 +56,7 @@ __all__ = [
     "Message",
     "Page",
     "Published",
+    "Pulse",
     "Quotas",
     "RedisStore",
     "Refill",

@@ -42,7 +42,7 @@ from relay.store.quota_memory import MemoryQuotas, People
 if TYPE_CHECKING:
     from relay.config import RelayConfig
     from relay.request import GenerationRequest
-    from relay.store.vitals import Vitals
+    from relay.store.vitals import Pulse, Vitals
 
 
 class Replica(NamedTuple):
@@ -341,10 +341,10 @@ class MemoryStore:
             log = self._logs.get(response_id)
             return log.output_tokens if log is not None else 0
 
-    async def claims(self, response_id: str) -> list[tuple[int, str]]:
-        async with self._call("claims"):
-            log = self._logs.get(response_id)
-            return list(log.claims) if log is not None else []
+    async def pulses(self, response_ids: Sequence[str]) -> list[Pulse | None]:
+        async with self._call("pulses"):
+            logs = [self._logs.get(response_id) for response_id in response_ids]
+            return [log.pulse(self._now_ms()) if log is not None else None for log in logs]
 
     async def report_upstreams(self, worker: str, report: bytes, ttl_s: float) -> None:
         async with self._call("report_upstreams"):

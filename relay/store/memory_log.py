@@ -27,6 +27,7 @@ from relay.store.protocol import (
     Reply,
     Tail,
 )
+from relay.store.vitals import Pulse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -178,6 +179,9 @@ class MemoryLog:
             )
         )
         return self._claimed(Claimed.RUN, lease)
+
+    def pulse(self, now_ms: int) -> Pulse:
+        return Pulse(self.output_tokens, self.presence.count_at(now_ms), list(self.claims))
 
     def write(self, batch: Batch, now_ms: int, *, closes: bool) -> Reply:
         """Append, or append and close. Judged per event, so safe to repeat (PROTOCOL 3)."""

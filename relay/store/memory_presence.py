@@ -51,8 +51,13 @@ class Presence:
     def attend(self, viewer: str, now_ms: int) -> int:
         self._until.pop(_LEFT + viewer, None)
         self._here(viewer, now_ms)
+        return self.count_at(now_ms)
+
+    def count_at(self, now_ms: int) -> int:
+        """Viewers present, without marks of those that left or may be waited for."""
+        nobody = (RESTORED, CREATOR)
         return sum(
-            until >= now_ms and member != RESTORED and not member.startswith(_LEFT)
+            until >= now_ms and member not in nobody and not member.startswith(_LEFT)
             for member, until in self._until.items()
         )
 

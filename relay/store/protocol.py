@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from relay.request import GenerationRequest
     from relay.store.quota import Quotas
-    from relay.store.vitals import Vitals
+    from relay.store.vitals import Pulse, Vitals
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,8 +370,8 @@ class Store(Protocol):
     async def counted(self, response_id: str) -> int:
         """Output tokens that the last writer had counted when it last wrote."""
 
-    async def claims(self, response_id: str) -> list[tuple[int, str]]:
-        """(epoch, worker) of its first claims, in order; as far as the store remembers."""
+    async def pulses(self, response_ids: Sequence[str]) -> list[Pulse | None]:
+        """How each is doing, for people who look; None where there is no log."""
 
     async def workers(self, shard: int, within_s: float) -> int:
         """How many workers asked for jobs of this shard in the last `within_s` seconds."""

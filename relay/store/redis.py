@@ -35,11 +35,11 @@ from relay.store.protocol import (
     Tail,
 )
 from relay.store.quota_redis import RedisQuotas
-from relay.store.replies import read_claim, read_claims, read_page, read_refusal, read_reply
+from relay.store.replies import read_claim, read_page, read_pulse, read_refusal, read_reply
 from relay.store.reports import Reports
 from relay.store.room import Room
 from relay.store.topology import open_servers
-from relay.store.vitals import Vitals
+from relay.store.vitals import Pulse, Vitals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -349,8 +349,12 @@ class RedisStore:
         reply = await self._reads.send(("HGET", keys.meta(response_id), "out"))
         return int(reply or 0)
 
-    async def claims(self, response_id: str) -> list[tuple[int, str]]:
-        return read_claims(await self._reads.send(("HGET", keys.meta(response_id), "claims")))
+    async def pulses(self, response_ids: Sequence[str]) -> list[Pulse | None]:
+        calls = [
+            scripts.call(self._reads, scripts.PULSE, [keys.meta(rid), keys.viewers(rid)], [])
+            for rid in response_ids
+        ]
+        return [read_pulse(reply) for reply in await asyncio.gather(*calls)]
 
     async def report_upstreams(self, worker: str, report: bytes, ttl_s: float) -> None:
         await self._reports.put(worker, report, ttl_s)

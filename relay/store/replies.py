@@ -8,6 +8,7 @@ from redis.exceptions import MasterDownError, OutOfMemoryError, ReadOnlyError, R
 
 from relay.errors import StoreRefused, StoreUnavailable
 from relay.store.protocol import Appended, Claim, Claimed, Job, Lease, Page, Reply, Tail
+from relay.store.vitals import Pulse
 
 _REFUSALS: Final = (OutOfMemoryError, ReadOnlyError, MasterDownError)
 _REFUSING: Final = ("MISCONF", "NOREPLICAS")
@@ -56,10 +57,16 @@ def read_claim(job: Job, worker: str, reply: list[Any]) -> Claim:
     )
 
 
-def read_claims(reply: bytes | None) -> list[tuple[int, str]]:
+def read_claims(reply: bytes) -> list[tuple[int, str]]:
     """Lines of '<epoch> <worker>'."""
-    pairs = [line.split(" ", 1) for line in (reply or b"").decode().splitlines()]
+    pairs = [line.split(" ", 1) for line in reply.decode().splitlines()]
     return [(int(epoch), worker) for epoch, worker in pairs]
+
+
+def read_pulse(reply: list[Any] | None) -> Pulse | None:
+    if not reply:
+        return None
+    return Pulse(int(reply[0]), reply[1], read_claims(reply[2]))
 
 
 def read_page(after: int, reply: list[Any]) -> Page:

@@ -189,6 +189,8 @@ TABLE: Final[dict[str, Rule]] = {
     "admin/": Rule(any_staff, {"*": 200}),
     "admin/models/": Rule(admin, {"*": 200}),
     "admin/dashboard/": Rule(admin, {"*": 200}),
+    "admin/live/": Rule(admin, {"*": 200, "POST": 302}),
+    "admin/quotas/": Rule(admin, {"*": 200}),
     "admin/incidents/": Rule(admin, {"*": 200, "POST": 302}),
     "admin/login/": Rule(admin_entrance, FORM | {"GET": 302}),
     "admin/logout/": Rule(any_staff, {"POST": 200, "OPTIONS": 200}),

@@ -102,5 +102,11 @@ async def test_the_first_claims_are_remembered_with_their_workers(
     for _ in range(9):
         lease = await ground.succeed(lease)
         epochs.append(lease.epoch)
-    assert await store.claims(rid) == list(zip(epochs, ["a", *"b" * 7], strict=False))
-    assert await store.claims(NOBODY) == []
+    for viewer in ("s/1", "s/2"):
+        await store.attend(rid, viewer)
+    await store.leave(rid, "s/2")
+    (pulse, nothing) = await store.pulses([rid, NOBODY])
+    assert nothing is None
+    assert pulse is not None
+    assert pulse.claims == list(zip(epochs, ["a", *"b" * 7], strict=False))
+    assert (pulse.output_tokens, pulse.viewers) == (0, 1)

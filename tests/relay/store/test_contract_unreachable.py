@@ -43,7 +43,7 @@ CALLS: dict[str, Callable[[Store], Awaitable[Any]]] = {
     "abandoned": lambda s: s.abandoned([RID, RID]),
     "delivered": lambda s: s.delivered(RID),
     "counted": lambda s: s.counted(RID),
-    "claims": lambda s: s.claims(RID),
+    "pulses": lambda s: s.pulses([RID, RID]),
     "workers": lambda s: s.workers(0, 60),
     "report_upstreams": lambda s: s.report_upstreams("a", b"{}", 1),
     "upstreams": lambda s: s.upstreams(),
