@@ -42,11 +42,14 @@ class Command(BaseCommand):
         except Refused as exc:
             raise CommandError(str(exc)) from exc
         except (StoreUnavailable, RecordUnavailable) as exc:
-            raise CommandError(
-                f"A part of the server is away ({exc}). Nothing of theirs can begin any more, but "
-                "not all is erased: run this again."
-            ) from exc
+            raise CommandError(f"A part of the server is away ({exc}). {_left(user)}") from exc
         self.stdout.write(f"Erased. Their records and figures are those of {pseudonym} now.")
+
+
+def _left(user: User) -> str:
+    if User.objects.filter(pk=user.pk, is_active=True).exists():
+        return "Nothing was erased."
+    return "Nothing of theirs can begin any more, but not all is erased: run this again."
 
 
 async def _erase(user: User) -> str:

@@ -150,14 +150,20 @@ def test_the_name_of_somebody_who_was_erased_is_nobody_elses(
 
 
 def test_the_command_asks_before_it_erases(
-    transactional_db: None, user: User, monkeypatch: pytest.MonkeyPatch
+    user: User, monkeypatch: pytest.MonkeyPatch, settings: Any, redis_url: str
 ) -> None:
+    settings.REDIS_URL = redis_url
     monkeypatch.setattr("builtins.input", lambda: "bob")
     with pytest.raises(CommandError, match="another name"):
         call_command("erase_user", "ann", stdout=StringIO())
     with pytest.raises(CommandError, match="no user 'nobody'"):
         call_command("erase_user", "nobody", "--yes")
     said = StringIO()
+    settings.REDIS_URL = "redis://127.0.0.1:9/0"
+    with pytest.raises(CommandError, match=r"Nothing was erased\."):
+        call_command("erase_user", "ann", "--yes")
+    assert User.objects.get().is_active
+    settings.REDIS_URL = redis_url
     call_command("erase_user", "ann", "--yes", stdout=said)
     assert f"erased-{user.pk}" in said.getvalue()
     assert not User.objects.filter(username="ann").exists()
