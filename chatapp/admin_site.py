@@ -51,6 +51,10 @@ PAGES: Final = (
         *("incidents", "incidents", "Incidents"),
         *("chatapp.admin.incidents", "admin/incidents.html"),
     ),
+    Page(
+        *("doctor", "stream_doctor", "Stream doctor"),
+        *("chatapp.admin.doctor_page", "admin/stream_doctor.html"),
+    ),
 )
 HIDDEN: Final = {UserSession, Authenticator}
 

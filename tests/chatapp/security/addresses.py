@@ -191,6 +191,7 @@ TABLE: Final[dict[str, Rule]] = {
     "admin/dashboard/": Rule(admin, {"*": 200}),
     "admin/live/": Rule(admin, {"*": 200, "POST": 302}),
     "admin/quotas/": Rule(admin, {"*": 200}),
+    "admin/doctor/": Rule(admin, {"*": 200, "POST": 400}),
     "admin/incidents/": Rule(admin, {"*": 200, "POST": 302}),
     "admin/login/": Rule(admin_entrance, FORM | {"GET": 302}),
     "admin/logout/": Rule(any_staff, {"POST": 200, "OPTIONS": 200}),
