@@ -32,8 +32,8 @@ class ChatQuerySet(models.QuerySet["Chat"]):
         return self.filter(older | Q(updated_at=chat.updated_at, pk__lt=chat.pk), pinned_at=None)
 
     def deleted_since(self, user: User, moment: datetime) -> Self:
-        """Those of a person that can still be brought back: not what was emptied."""
-        hidden = self.filter(user=user, deleted_at__gt=moment).exclude(current=None)
+        """Those of a person that can still be brought back: not what was emptied, title and all."""
+        hidden = self.filter(user=user, deleted_at__gt=moment).exclude(title="")
         return hidden.order_by("-deleted_at")
 
     def changed_since(self, moment: datetime) -> Self:

@@ -32,7 +32,8 @@ from tests.waiting import wait_until
 
 OUTPUT = Path(__file__).resolve().parent.parent / "output" / "browser"
 PASSWORD = "a phrase for tests"
-PEOPLE = 60
+PEOPLE = 300
+"""More than there are tests, which may all run in one process."""
 DESK = {"width": 1280, "height": 860}
 PHONE = {"width": 390, "height": 844}
 LIMITS = {

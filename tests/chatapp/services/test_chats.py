@@ -134,6 +134,7 @@ async def test_a_deleted_chat_is_hidden_can_be_brought_back_and_then_goes(
     sweep = Sweep()
     await sweep()
     assert await Chat.objects.filter(pk=chat.pk).aexists(), "not before its grace is over"
+    await Chat.objects.aupdate(current=None)  # named, and nothing was said yet
     assert await services.restore_chat(user=user, chat_id=chat.pk)
     assert await Chat.objects.visible_to(user).aexists()
     await services.hide_chat(chat=chat)
