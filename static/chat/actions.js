@@ -21,3 +21,17 @@ export function fillActions(turn, { question, answer, text }) {
   const box = turn.querySelector('.edit textarea');
   if (box) box.textContent = text; // its default value: what a reset form goes back to
 }
+
+/**
+ * A form that left for a dead network would put the browser's own error page in the place of this one, and
+ * of what was written into it.
+ * @param {() => void} say that nothing was sent
+ */
+export function keepWhenOffline(say) {
+  document.addEventListener('submit', (event) => {
+    const form = /** @type {HTMLFormElement} */ (event.target);
+    if (event.defaultPrevented || navigator.onLine || form.method !== 'post') return;
+    event.preventDefault();
+    say();
+  });
+}

@@ -1,5 +1,5 @@
 /** The page of one chat: what the server rendered comes alive. */
-import { fillActions } from './actions.js';
+import { fillActions, keepWhenOffline } from './actions.js';
 import { Announcer } from './announcing.js';
 import { AnswerView } from './answer.js';
 import { Composer } from './composer.js';
@@ -112,6 +112,7 @@ function follow(item, snapshot) {
     following = null;
     composer.running(false);
     composer.stopping(false);
+    noStopFailed();
     const next = waiting.splice(0).filter((one) => one.isConnected); // one may have been removed elsewhere
     waiting.push(...next.slice(1));
     if (next.length > 0) follow(next[0], null);
@@ -162,12 +163,24 @@ function run(item) {
   else follow(item, known(`snapshot-${item.dataset.answer}`) ?? null);
 }
 
+/** It is said that a stop failed: not true any more with the next one, or with the end. */
+let stopFailed = false;
+
 async function stop() {
   if (following === null) return;
   composer.stopping(true);
-  const trouble = await following.stop();
+  noStopFailed();
+  const asked = following;
+  const trouble = await asked.stop();
+  if (trouble === '' || following !== asked) return;
+  stopFailed = true;
   composer.trouble(trouble);
-  if (trouble) composer.stopping(false);
+  composer.stopping(false);
+}
+
+function noStopFailed() {
+  if (stopFailed) composer.trouble('');
+  stopFailed = false;
 }
 
 /** Another device has gone on: what came from there is shown, and followed, like what is asked here. */
@@ -189,6 +202,7 @@ const mirror = new Mirror({
 shared.listen(0, ({ kind, data }) => {
   if (kind === 'chat' && data.id === page.chat && !data.deleted) void mirror.changed(data.last);
 });
+keepWhenOffline(() => composer.trouble(words.table.branches.offline));
 transcript.addEventListener('toggle', () => void mirror.look(), { capture: true });
 
 installProse(transcript, { words: words.table.copy, announce });

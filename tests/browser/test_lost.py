@@ -137,6 +137,40 @@ async def test_a_send_without_a_network_waits_and_is_sent_once_when_it_is_back(
     await expect(page.locator("#transcript > .question")).to_have_count(3)
 
 
+async def test_a_stop_that_failed_is_not_spoken_of_once_the_answer_has_ended(
+    person: Person,
+) -> None:
+    await person.page.goto("/")
+    answer = await person.ask("say:70 every:40")
+    await person.until_alive()
+    await answer.until_words(5)
+    await person.page.route("**/cancel", lambda route: route.abort())
+    await person.stop.click()
+    await expect(person.trouble).to_contain_text(table()["stop"]["network"]["happened"])
+    await answer.until_status("completed")
+    await expect(person.trouble).to_be_hidden()
+
+
+async def test_an_edit_that_is_sent_offline_stays_where_it_is(person: Person) -> None:
+    page = person.page
+    await page.goto("/")
+    await (await person.ask("say:2")).until_status("completed")
+    await person.until_alive()
+    edit = page.locator("#transcript > .question .edit")
+    await edit.locator("summary").click()
+    await edit.get_by_role("textbox").fill("say:3")
+    await person.context.set_offline(True)
+    await page.wait_for_function("() => !navigator.onLine")
+    send = edit.get_by_role("button", name=table()["buttons"]["send_edited"])
+    await send.click()
+    await expect(person.trouble).to_have_text(table()["branches"]["offline"])
+    await expect(edit.get_by_role("textbox")).to_have_value("say:3")
+    await person.context.set_offline(False)
+    await page.wait_for_function("() => navigator.onLine")
+    await send.click()
+    await expect(person.answer.words).to_have_text("word1 word2 word3")
+
+
 async def test_what_waits_for_the_network_survives_the_page_and_begins_its_chat(
     person: Person,
 ) -> None:
