@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
+
+if TYPE_CHECKING:
+    from chatapp.logs import Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +22,7 @@ class Observing:
     metrics_host: str
     metrics_port: int
     """First of `PORTS` ports of which each process takes one; 0: none listens."""
+    log_format: Shape
     otlp_endpoint: str
     """Empty: no traces, and no exporter is imported."""
 
@@ -53,6 +57,9 @@ def read(env: Callable[..., Any], reader: Any) -> Observing:
             "each web process and worker shows its own /metrics on the first free port from this "
             "one on; 0 = none",
         ),
+        log_format=_shape(
+            env(reader.str, "LOG_FORMAT", "lines", "`lines` for people, or `json` for machines")
+        ),
         otlp_endpoint=env(
             reader.str,
             "OTEL_EXPORTER_OTLP_ENDPOINT",
@@ -72,6 +79,14 @@ def read(env: Callable[..., Any], reader: Any) -> Observing:
         except ValueError as exc:
             raise ImproperlyConfigured(f"METRICS_FROM: {exc}") from exc
     return observing
+
+
+def _shape(text: str) -> Shape:
+    match text:
+        case "lines" | "json":
+            return text
+        case _:
+            raise ImproperlyConfigured("LOG_FORMAT: `lines` or `json`")
 
 
 def _is_loopback(host: str) -> bool:

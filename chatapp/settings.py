@@ -378,7 +378,7 @@ ADMIN_CONTENT_SECURITY_POLICY = {
     for name, values in CONTENT_SECURITY_POLICY["DIRECTIVES"].items()
     if "trusted-types" not in name
 }
-LOGGING = logs.LOGGING
+LOGGING = logs.logging_of(OBSERVING.log_format)
 # A text of max_input_bytes may take six bytes per byte once JSON has escaped it.
 DATA_UPLOAD_MAX_MEMORY_SIZE = RELAY.max_input_bytes * 6 + 65536
 

@@ -22,6 +22,7 @@ from django.http.request import split_domain_port, validate_host
 from django.utils import translation
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
+from structlog.contextvars import bind_contextvars, get_contextvars
 
 import relay
 from chatapp import runtime
@@ -101,6 +102,7 @@ class Streams:
         try:
             check_host(scope)
             wish = read_wish(scope, scope["url_route"]["kwargs"]["response_id"])
+            bind_contextvars(response_id=wish.response_id)
             principal = await self._threads.run(admit, scope, wish.response_id)
             take_place(scope, principal)
             view = await self.open(wish, principal)
@@ -128,6 +130,7 @@ class Streams:
             return
         principal: Principal = scope[PRINCIPAL]
         wish = replace(wish, response_id=json.loads(answer.body)["id"])
+        bind_contextvars(response_id=wish.response_id)
         try:
             take_place(scope, principal)
             view = await self.open(wish, principal)
@@ -377,7 +380,9 @@ async def send_problem(problem: Problem, scope: Scope, send: Send) -> None:
 
 
 async def send_start(status: int, headers: list[tuple[bytes, bytes]], send: Send) -> None:
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    request_id: str = get_contextvars().get("request_id", "")  # of the door
+    named = [(b"x-request-id", request_id.encode())] if request_id else []
+    await send({"type": "http.response.start", "status": status, "headers": headers + named})
 
 
 async def send_body(body: bytes, send: Send, *, more: bool = False) -> None:

@@ -20,6 +20,8 @@ from contextvars import Context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from structlog.contextvars import bind_contextvars
+
 from relay.errors import ErrorKind, Fenced, LogGone, ProtocolViolation, StoreUnavailable
 from relay.events import Notice
 from relay.generate import Committer, End, Generation, Holder, Records, take_over
@@ -259,6 +261,7 @@ class Supervisor:
     # -- one job ----------------------------------------------------------------------------------
     async def _job(self, run: Run) -> None:
         rid = run.job.response_id
+        bind_contextvars(response_id=rid)  # of this task alone, and of those it starts
         try:
             await self._serve(run)
         except (StoreUnavailable, LogGone) as error:

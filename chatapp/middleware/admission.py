@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 from django.utils import translation
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
+from structlog.contextvars import bind_contextvars
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from chatapp.middleware.language import language_asked_for
-from chatapp.middleware.problems import PROBLEM_TYPE, problem_body
+from chatapp.middleware.problems import PROBLEM_TYPE, REQUEST_ID, new_request_id, problem_body
 from relay import COUNTERS
 
 if TYPE_CHECKING:
@@ -216,6 +217,10 @@ class Admission:
             # Django's exception for it would be raised anew by whatever answers that exception.
             await refuse(send, 400, f"An address has at most {MAX_PARAMETERS} parameters.")
             return
+        # The id by which its log lines are found; a task's context ends with it.
+        asked = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+        scope[REQUEST_ID] = request_id = new_request_id(asked)
+        bind_contextvars(request_id=request_id)
         visit = Visit(self._house, counted_as(scope))
         try:
             visit.begin()

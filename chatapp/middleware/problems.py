@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 PROBLEM_TYPE: Final = "application/problem+json"
 API_PREFIX: Final = "/api/"
 ERROR_ID: Final = "X-Request-ID"
+REQUEST_ID: Final = "chatapp.request_id"
+"""Where an ASGI scope keeps it."""
+_SANE: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._-]{7,63}")
 
 _SENTENCES: Final = {
     400: _("The request is malformed."),
@@ -50,11 +54,18 @@ def problem(
 
 
 def error_id(request: HttpRequest) -> str:
-    """Of what went wrong in this request; made when it is first asked for."""
+    """Of what went wrong in this request: the request's own id, which the door has given it."""
     found: str | None = getattr(request, "error_id", None)
     if found is None:
-        found = request.error_id = uuid4().hex[:12]  # type: ignore[attr-defined]
+        scope: Mapping[str, Any] = getattr(request, "scope", {})
+        found = scope.get(REQUEST_ID) or new_request_id(b"")
+        request.error_id = found  # type: ignore[attr-defined]
     return found
+
+
+def new_request_id(asked: bytes) -> str:
+    """The id that a proxy or a client gave its request, if it can be one; else a new one."""
+    return asked.decode() if _SANE.fullmatch(asked) else uuid4().hex[:12]
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
@@ -64,12 +75,12 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 class WithErrorId(logging.Filter):
-    """Puts the id of a failed request behind what the log says of it (`%(error)s`)."""
+    """Gives what the log says of a failed request the id of it (`record.error`)."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         request = getattr(record, "request", None)
         failed = record.levelno >= logging.ERROR and isinstance(request, HttpRequest)
-        record.error = f" (error {error_id(request)})" if failed and request else ""
+        record.error = error_id(request) if failed and request else ""
         return True
 
 
@@ -101,10 +112,15 @@ class Problems:
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         if self._async:
             return self._acall(request)
-        return _as_problem(request, self._get_response(request))
+        return _named(request, _as_problem(request, self._get_response(request)))
 
     async def _acall(self, request: HttpRequest) -> HttpResponseBase:
-        return _as_problem(request, await self._get_response(request))
+        return _named(request, _as_problem(request, await self._get_response(request)))
+
+
+def _named(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    response.headers[ERROR_ID] = error_id(request)
+    return response
 
 
 def _as_problem(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:

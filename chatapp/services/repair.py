@@ -10,6 +10,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from structlog.contextvars import bound_contextvars
+
 from chatapp import catalog, runtime, switches
 from chatapp.finalize import database_errors
 from chatapp.middleware.threads import on_database_thread
@@ -119,7 +121,8 @@ def _overdue(row: Row) -> bool:
 async def _apart(repair: Callable[[str], Awaitable[None]], pk: str) -> None:
     """One row that cannot be repaired must not keep the others from it."""
     try:
-        await repair(pk)
+        with bound_contextvars(response_id=pk):
+            await repair(pk)
     except StoreRefused as exc:
         logger.warning("repair of %s waits: %s", pk, exc)  # others end something: they are taken
     except (StoreUnavailable, RecordUnavailable):

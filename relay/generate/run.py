@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextvars import Context
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -177,7 +176,7 @@ class Generation(Holder):
 
     async def _read(self) -> None:
         self._reader = asyncio.get_running_loop().create_task(
-            self._copy(), name=f"relay copy {self._request.response_id}", context=Context()
+            self._copy(), name=f"relay copy {self._request.response_id}"
         )
         done, _ = await asyncio.wait([self._reader], timeout=self._left_s())
         if not done:
