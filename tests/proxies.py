@@ -23,7 +23,12 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 DEPLOY: Final = ROOT / "deploy"
 START_S: Final = 30.0
 _SEARCHED: Final = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"))
-PACKAGES: Final = {"nginx": "nginx-light", "haproxy": "haproxy", "caddy": "caddy"}
+PACKAGES: Final = {
+    "nginx": "nginx-light",
+    "haproxy": "haproxy",
+    "caddy": "caddy",
+    "promtool": "prometheus",
+}
 
 
 def program(name: str) -> str:

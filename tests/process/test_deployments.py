@@ -149,6 +149,29 @@ def test_compose_is_whole_and_offers_people_the_proxy_alone() -> None:
     assert int(services["web"]["stop_grace_period"].rstrip("s")) > UVICORN_GRACE_S
 
 
+def test_grafana_is_given_its_source_and_its_page() -> None:
+    configs = compose()["configs"]
+    mounted = {mount["source"] for mount in compose()["services"]["grafana"]["configs"]}
+    assert mounted == configs.keys()
+    (source,) = yaml.safe_load(configs["datasource"]["content"])["datasources"]
+    assert source["url"] == "http://prometheus:9090"
+    (provider,) = yaml.safe_load(configs["dashboards"]["content"])["providers"]
+    folder = provider["options"]["path"]
+    mounts = compose()["services"]["grafana"]["volumes"]
+    assert any(mount.split(":")[1].startswith(f"{folder}/") for mount in mounts)
+
+
+def test_prometheus_takes_its_file() -> None:
+    command = [program("promtool"), "check", "config", "--syntax-only", "prometheus.yml"]
+    done = subprocess.run(
+        command, cwd=DEPLOY, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    mounts = compose()["services"]["prometheus"]["volumes"]
+    for rules in yaml.safe_load((DEPLOY / "prometheus.yml").read_text())["rule_files"]:
+        assert f"./{Path(rules).name}:{rules}:ro" in mounts
+
+
 def test_prometheus_asks_where_processes_answer() -> None:
     (job,) = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())["scrape_configs"]
     port = compose()["services"]["web"]["environment"]["METRICS_PORT"]
