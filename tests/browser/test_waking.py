@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Error, expect
 
 from tests.bench import waking
 from tests.browser.conftest import OUTPUT, stored
@@ -107,3 +109,27 @@ async def test_the_tab_that_holds_the_line_freezes_and_another_takes_over(sleepe
     for one in (answer, leader.answer):
         await one.until_status("completed", timeout_s=60)
         assert await one.text() == words(500)
+
+
+async def test_of_eight_tabs_the_one_that_holds_the_line_crashes(sleeper: Person) -> None:
+    """PROTOCOL 15.5: its process is gone without a word, and with it the lock."""
+    answer = await sleeper.ask("say:3600 every:30")
+    await answer.until_words(5)
+    others = [await sleeper.tab(sleeper.page.url) for _ in range(6)]
+    leader = await sleeper.tab("/")
+    await leader.until_alive()
+    crashed = asyncio.Event()
+    leader.page.on("crash", lambda _: crashed.set())
+    devtools = await sleeper.context.new_cdp_session(leader.page)
+    with suppress(TimeoutError, Error):  # nobody is left to answer
+        async with asyncio.timeout(2):
+            await devtools.send("Page.crash")
+    assert crashed.is_set()
+    before = len((await answer.text()).split())
+    await expect(answer.words).to_contain_text(f"word{before + 60} ", timeout=30_000)
+    await sleeper.page.bring_to_front()
+    await sleeper.stop.click()
+    for one in (answer, *(other.answer for other in others)):
+        await one.until_status("cancelled", timeout_s=30)
+        text = await one.text()
+        assert text == words(len(text.split())), "each word once and in order"
