@@ -12,6 +12,7 @@ import secrets
 import ssl
 import time
 from contextlib import suppress
+from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
@@ -28,6 +29,8 @@ CONNECTIONS: Final = 6
 CONNECT_S: Final = 10.0
 GRACE_S: Final = 15.0
 """Beyond the time that a stream takes by its plan."""
+LOOKS: Final = 4
+"""At what seems to be held: a busy machine looks like a buffer once or twice, a buffer always."""
 WATCHED_S: Final = 5.0
 """A proxy that tells of a client's leaving does so within milliseconds."""
 POLL_S: Final = 0.25
@@ -98,12 +101,12 @@ class _Prober:
             raise CannotExamine(f"{self._url} broke off: {exc!r}") from exc
         if flow.status != 200:
             raise CannotExamine(self._refusal(flow))
-        if holding(flow.arrivals, flow.gap_ms / 1000):
-            # A busy machine looks like a buffer once, a buffer does so always.
+        for _ in range(LOOKS - 1):
+            if not holding(flow.arrivals, flow.gap_ms / 1000):
+                break
             with suppress(httpx.TransportError):
                 again = await self._flow(self._plan())
-                if again.whole and not holding(again.arrivals, again.gap_ms / 1000):
-                    return again
+                flow = again if again.status == HTTPStatus.OK else flow
         return flow
 
     def _refusal(self, flow: Flow) -> str:
@@ -172,19 +175,22 @@ class _Prober:
     async def _bare(self) -> Flow | None:
         with suppress(httpx.TransportError):
             plain = {"Accept-Encoding": "identity"}
-            for _ in range(2):
+            for _ in range(LOOKS):
                 flow = await self._flow(self._plan(bare=True), **plain)
                 if not holding(flow.arrivals, flow.gap_ms / 1000):
                     break
             return flow
         return None
 
-    async def _quiet(self, silence_s: float) -> Quiet:
+    async def _quiet(self, silence_s: float) -> Quiet | None:
+        """None where the door refused: nothing is known then."""
         plan = self._plan(phase="quiet", silence_s=silence_s)
         begun_s = time.monotonic()
         seen: list[Flow] = []
         with suppress(httpx.TransportError):
             seen.append(await self._flow(plan, **{"Accept-Encoding": "identity"}))
+        if seen and seen[0].status != HTTPStatus.OK and seen[0].status < 500:
+            return None
         lasted_s = time.monotonic() - begun_s
         if seen and seen[0].first_byte_s is not None:
             lasted_s -= seen[0].first_byte_s

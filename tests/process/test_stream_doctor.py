@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 SHORT: Final[dict[str, Any]] = {"heartbeat_s": 1.0, "gap_ms": 60}
 REAL: Final[dict[str, Any]] = {"heartbeat_s": None, "gap_ms": 60}
 """With the fifteen seconds that heartbeats really have."""
-AT_A_TIME: Final = 4
+AT_A_TIME: Final = 2
 
 # What is wrong by name of the way, with the hop that does it. Nothing else may be found wrong.
 FAULTS: Final[dict[str, dict[str, str]]] = {
