@@ -37,12 +37,22 @@ from chatapp.models import Response
 from chatapp.services import flags, searching, story, table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from django.db.models import QuerySet
     from django.http.response import HttpResponseBase
+
+    from relay import Story
 
 LIST: Final = "chatapp_response_changelist"
 OTHERS: Final = 5
 """Answers of the same person that a story leads to."""
+
+
+def _chart_of(told: Story) -> tuple[str, Sequence[tuple[int, int]], tuple[int, int]]:
+    gap = told.longest_gap if told.longest_gap[1] >= story.GAP_MS else (0, 0)
+    title = "Output tokens since the claim"
+    return (f"{title}; marked: the longest pause" if gap[1] else title), told.points, gap
 
 
 @admin.register(Response)
@@ -50,14 +60,14 @@ class ResponseAdmin(ReadOnly, admin.ModelAdmin[Response]):
     """Searchable by person, model, end state and date; a running one can be stopped."""
 
     list_display = (
-        *("id", "user", "model", "answered_by", "status", "reason", "created_at"),
+        *("short", "user", "model", "answered_by", "status", "reason", "created_at"),
         *("first_token_ms", "output_tokens", "for_nobody", "cost", "note"),
     )
     # By other columns a million rows would have to be sorted.
     sortable_by = ("created_at",)
     list_filter = (
-        *("status", ByReason, ByModel, ByAnswerer, ByProvider),
-        *("created_at", Slow, Zombie, Flagged),
+        *("status", "created_at", Slow, Zombie, Flagged),
+        *(ByModel, ByAnswerer, ByProvider, ByReason),
     )
     search_fields = ("id",)  # what is found by is in get_search_results
     search_help_text = (
@@ -70,6 +80,10 @@ class ResponseAdmin(ReadOnly, admin.ModelAdmin[Response]):
     paginator = BoundedPaginator
     show_full_result_count = False
     actions = ("stop",)
+
+    @admin.display(description="Answer")
+    def short(self, row: Response) -> str:
+        return f"{row.pk[:15]}…"
 
     @admin.display(description="Zombie tokens", empty_value="-")
     def for_nobody(self, row: Response) -> int | None:
@@ -208,7 +222,7 @@ class ResponseAdmin(ReadOnly, admin.ModelAdmin[Response]):
             "opts": self.opts,
             "row": row,
             "steps": story.steps_of(row),
-            "chart": charts.of_time("Tokens over time", told_of.points, told_of.longest_gap),
+            "chart": charts.of_time(*_chart_of(told_of)),
             "settings": story.settings_of(row),
             "others": [
                 (page_of(other.pk), other)

@@ -35,11 +35,11 @@ WAYS = [
 ]
 
 
-async def bad(page: Page, where: str) -> list[str]:
-    """What axe finds serious or critical."""
+async def bad(page: Page, where: str, within: str | None = None) -> list[str]:
+    """What axe finds serious or critical; `within`: in one part of the page alone."""
     # An answer that has ended is there before its styles are.
     await page.wait_for_load_state("load")
-    results = await Axe().run(page, options={"resultTypes": ["violations"]})
+    results = await Axe().run(page, context=within, options={"resultTypes": ["violations"]})
     violations: list[dict[str, Any]] = results.response["violations"]
     return [
         f"{where}: {found['id']}: {node['target']} {node['html'][:120]} {node['failureSummary']}"

@@ -98,7 +98,7 @@ def test_a_story_is_told_in_order(user: User) -> None:
         f'{{"seq": 4, "attempt": 2, "epoch": {epoch + 9000}, "at": "{after(10)}",'
         ' "upstream_model": "m"}],'
         '"said": [{"seq": 3, "code": "retrying"}, {"seq": 5, "code": "fallback", "model": "b"}],'
-        '"points": [[0, 0], [500, 4]], "longest_gap": [500, 3000]}'
+        '"points": [[0, 0], [100, 2], [1500, 4]], "longest_gap": [500, 3000]}'
     )
     row = make_row(
         user,
@@ -146,7 +146,9 @@ def test_a_story_is_told_in_order(user: User) -> None:
 def test_a_page_has_a_chart_and_no_inline_script_or_style(
     staff: Callable[[str], Client], answered: Response
 ) -> None:
-    Response.objects.update(story='{"points": [[0, 0], [500, 4]], "longest_gap": [0, 400]}')
+    Response.objects.update(
+        story='{"points": [[0, 0], [100, 2], [1500, 4]], "longest_gap": [100, 1400]}'
+    )
     text = page(staff("support"), answered)
     assert '<polyline class="chart-line series-0"' in text
     assert "chart-shade" in text
