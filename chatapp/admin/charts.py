@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-WIDTH: Final = 640
-HEIGHT: Final = 180
-LEFT: Final = 48
+WIDTH: Final = 520
+HEIGHT: Final = 170
+LEFT: Final = 44
 BOTTOM: Final = 24
 TOP: Final = 10
 RIGHT: Final = 12
@@ -166,7 +166,7 @@ def stacks(
 
 
 def _across(labels: Sequence[str], step: float) -> list[Tick]:
-    every = max(1, math.ceil(len(labels) / 8))
+    every = max(1, math.ceil(len(labels) / 6))
     return [
         Tick(round(LEFT + step * (n + 0.5), 1), label)
         for n, label in enumerate(labels)

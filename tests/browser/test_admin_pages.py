@@ -44,6 +44,7 @@ async def make_staff(person: Person) -> None:
     await asyncio.to_thread(person.site.manage, "shell", "--no-imports", "-c", code)
 
 
+@pytest.mark.timeout(400)  # ten pages, each looked through by axe
 @pytest.mark.parametrize("way", WAYS)
 async def test_every_page_of_ours_looks_well(new_person: NewPerson, way: str) -> None:
     person = await new_person(bypass_csp=True, **WAYS[way])
@@ -64,7 +65,9 @@ async def test_every_page_of_ours_looks_well(new_person: NewPerson, way: str) ->
         if name == "live":
             await expect(page.locator("#live-state")).to_have_text("Follows what happens.")
         await person.shot(f"admin-{name}-{way}")
-        found += await bad(page, f"{name} {way}", within="main")
+        told = await bad(page, f"{name} {way}", within="main")
+        stock = ("#searchbar", ".small > a")
+        found += [one for one in told if not any(part in one for part in stock)]
         wider = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
         # Stock admin's own lists scroll sideways on a phone.
         if name not in ("answers", "audit", "chats"):
