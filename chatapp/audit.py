@@ -143,6 +143,17 @@ def plan_given(username: str, *, actor: str, before: str, after: str) -> None:
     _write(AuditEvent(action="plan given", actor=actor, username=username, detail=detail))
 
 
+def rights_given(username: str, *, actor: str, before: list[str], after: list[str]) -> None:
+    """What a person may was changed in admin: flags, groups and permissions of their own."""
+    detail = {"before": before, "after": after}
+    _write(AuditEvent(action="rights given", actor=actor, username=username, detail=detail))
+
+
+def password_set(username: str, *, actor: str) -> None:
+    """By somebody else, in admin."""
+    _write(AuditEvent(action="password set", actor=actor, username=username, detail={}))
+
+
 def key_changed(username: str, *, action: str, name: str) -> None:
     """A person made or revoked a key of their own; `name` is what they called it."""
     _write(AuditEvent(action=action, actor=username, username=username, detail={"key": name}))

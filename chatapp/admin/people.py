@@ -5,12 +5,14 @@ What is saved counts from the next request on: a plan is read with its person ev
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
 
 from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
 from django.core.exceptions import ValidationError
+from django.db import transaction
 
 from chatapp import audit, catalog
 from chatapp.admin.read_only import actor_of
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 # Django's own page of a person, to which a plan is added.
 STOCK_FIELDSETS: Any = getattr(UserAdmin, "fieldsets")  # noqa: B009 - generic, says mypy
+
+BEYOND_GROUPS: Final = ("is_superuser", "user_permissions")
 
 
 class PlanForm(forms.ModelForm[Plan]):
@@ -87,11 +91,41 @@ class PersonAdmin(UserAdmin[User]):
     def ask_for_no_codes(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
         """For people who have lost their phone and their recovery codes."""
         actor = actor_of(request)
-        names = [user.username for user in queryset if forget_second_step(user, actor=actor)]
+        names = [
+            user.username
+            for user in queryset
+            if self.has_change_permission(request, user) and forget_second_step(user, actor=actor)
+        ]
         self.message_user(request, f"No codes any more for: {', '.join(names) or 'nobody'}.")
+
+    def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        """Superusers are changed by superusers: a new password would make whoever sets it one."""
+        allowed = super().has_change_permission(request, obj)
+        return allowed and (obj is None or not obj.is_superuser or _is_superuser(request))
+
+    def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> Any:
+        """Nobody gives more rights than groups have, unless they have all."""
+        fields = super().get_readonly_fields(request, obj)
+        return fields if _is_superuser(request) else (*fields, *BEYOND_GROUPS)
+
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> Any:
+        """Noted: whoever sets a password can sign in with it, and read what no page shows them."""
+        with transaction.atomic():
+            reply = super().user_change_password(request, id, form_url)
+            if request.method == "POST" and reply.status_code == HTTPStatus.FOUND:
+                audit.password_set(User.objects.get(pk=id).username, actor=actor_of(request))
+        return reply
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        super().save_related(request, form, formsets, change)
+        before, after = form.rights_before, _rights(form.instance.pk)
+        if before != after:
+            username = form.instance.username
+            audit.rights_given(username, actor=actor_of(request), before=before, after=after)
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
         before = User.objects.get(pk=obj.pk).plan if change else None
+        form.rights_before = _rights(obj.pk) if change else []
         super().save_model(request, obj, form, change)
         if before != obj.plan:
             audit.plan_given(
@@ -100,6 +134,19 @@ class PersonAdmin(UserAdmin[User]):
                 before=before.name if before else "",
                 after=obj.plan.name if obj.plan else "",
             )
+
+
+def _is_superuser(request: HttpRequest) -> bool:
+    return bool(getattr(request.user, "is_superuser", False))
+
+
+def _rights(user_id: int) -> list[str]:
+    """What somebody may, as the trail names it."""
+    user = User.objects.get(pk=user_id)
+    flags = [name for name in ("is_active", "is_staff", "is_superuser") if getattr(user, name)]
+    groups = [f"group {group.name}" for group in user.groups.order_by("name")]
+    own = user.user_permissions.order_by("codename").values_list("codename", flat=True)
+    return [*flags, *groups, *own]
 
 
 def _plain(value: Any) -> str | int | None:

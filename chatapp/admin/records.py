@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.contrib import admin, messages
 from django.db.models import Q
@@ -23,6 +23,7 @@ class AuditEventAdmin(ReadOnly, admin.ModelAdmin[AuditEvent]):
     list_display = ("at", "action", "actor", "username", "model", "status", "response_link")
     # All that is asked here has an index: there are millions of entries (tests/bench/admin.py).
     sortable_by = ("at",)
+    linked_by = ("response_id", "status", "actor", "username")
     list_filter = (ByAction, "at")
     search_fields = ("response_id",)
     search_help_text = "A user (who did it, or whose answer it is), an end state or an id"
@@ -46,9 +47,6 @@ class AuditEventAdmin(ReadOnly, admin.ModelAdmin[AuditEvent]):
             else:
                 queryset = queryset.filter(Q(username=word) | Q(actor=word))
         return queryset, False
-
-    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
-        return lookup == "response_id" or super().lookup_allowed(lookup, value, request)
 
 
 @admin.register(ApiKey)

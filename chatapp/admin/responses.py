@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from django.contrib import admin, messages
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.http import (
     HttpRequest,
     HttpResponse,
+    HttpResponseBadRequest,
     HttpResponseRedirect,
     StreamingHttpResponse,
 )
@@ -69,6 +71,7 @@ class ResponseAdmin(ReadOnly, admin.ModelAdmin[Response]):
         *("status", "created_at", Slow, Zombie, Flagged),
         *(ByModel, ByAnswerer, ByProvider, ByReason),
     )
+    linked_by = ("user__id__exact",)
     search_fields = ("id",)  # what is found by is in get_search_results
     search_help_text = (
         "An id or its beginning, a user, a model, an end state, a reason; other words are looked "
@@ -182,7 +185,11 @@ class ResponseAdmin(ReadOnly, admin.ModelAdmin[Response]):
         if not (self.has_view_permission(request) and allowed):
             raise PermissionDenied
         kind = "csv" if request.POST.get("kind") == "csv" else "jsonl"
-        rows = self.get_changelist_instance(request).queryset
+        try:
+            rows = self.get_changelist_instance(request).queryset
+        except IncorrectLookupParameters:
+            sentence = "The filters in this address cannot be read. Nothing was exported."
+            return HttpResponseBadRequest(sentence, content_type="text/plain; charset=utf-8")
         count = rows.order_by().count()
         filters = {name: str(value) for name, value in request.GET.items() if name != "q"}
         actor = actor_of(request)

@@ -12,11 +12,11 @@ from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from django.db import DatabaseError
+from django.db import DatabaseError, transaction
 from django.utils.safestring import SafeString, mark_safe
 
 from chatapp.middleware.threads import on_database_thread
-from chatapp.models import MessageHtml
+from chatapp.models import Message, MessageHtml
 from chatapp.rendering.html import to_html
 from chatapp.templatetags.words import table
 
@@ -66,13 +66,19 @@ def _found(keys: list[int]) -> dict[int, str]:
 def _keep(made: dict[int, str]) -> None:
     if not made:
         return
-    rows = [MessageHtml(message_id=key, version=version(), html=html) for key, html in made.items()]
     try:
-        MessageHtml.objects.bulk_create(
-            rows,
-            update_conflicts=True,
-            unique_fields=["message"],
-            update_fields=["version", "html"],
-        )
+        with transaction.atomic():
+            # Locked: a text that was dropped since it was read must not come back as its HTML.
+            there = Message.objects.select_for_update().filter(pk__in=made).exclude(text="")
+            rows = [
+                MessageHtml(message_id=key, version=version(), html=made[key])
+                for key in there.order_by("pk").values_list("pk", flat=True)
+            ]
+            MessageHtml.objects.bulk_create(
+                rows,
+                update_conflicts=True,
+                unique_fields=["message"],
+                update_fields=["version", "html"],
+            )
     except DatabaseError:
         return  # the chat was deleted meanwhile, or somebody else writes

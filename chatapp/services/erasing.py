@@ -47,13 +47,15 @@ async def erase_user(*, user: User, by: str) -> str:
     await runtime.store().ping()  # one that is away would leave it half done
     await _lock_out(user)
     await asyncio.gather(*[_stop(row, by == user.username) for row in await _running(user)])
-    for chat in await _chats(user):
-        await _retire(await on_database_thread(remove_chat)(chat, by, WHY))
-    more = True
-    while more:
-        more, ended = await _erase_some(user, by)
-        await _retire(ended)
-    return await _forget(user, by)
+    while True:
+        for chat in await _chats(user):
+            await _retire(await on_database_thread(remove_chat)(chat, by, WHY))
+        more = True
+        while more:
+            more, ended = await _erase_some(user, by)
+            await _retire(ended)
+        if name := await _forget(user, by):
+            return name
 
 
 async def _stop(row: Response, by_themselves: bool) -> None:
@@ -108,7 +110,13 @@ def _erase_some(user: User, by: str) -> tuple[bool, list[str]]:
 
 @on_database_thread
 def _forget(user: User, by: str) -> str:
+    """Empty, and nothing done, if a question that was let in before has come since."""
     with database_errors(), transaction.atomic():
+        # A question that is being written shares this row until its commit.
+        user = User.objects.select_for_update().get(pk=user.pk)
+        unerased = Response.objects.filter(user=user, erased_at=None)
+        if unerased.exists() or Chat.objects.filter(user=user).exists():
+            return ""
         name = user.username
         if name.startswith(ERASED):
             return name  # it was done before

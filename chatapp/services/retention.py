@@ -105,8 +105,9 @@ def _drop_answers(term: Term, before: datetime) -> list[str]:
         children__in=answers, role=Message.Role.USER, created_at__lt=before
     )
     gone = [*answers.values_list("pk", flat=True), *questions.values_list("pk", flat=True)]
-    MessageHtml.objects.filter(message__in=gone).delete()
+    # In this order: whoever keeps HTML locks its message first (rendering/kept.py).
     Message.objects.filter(pk__in=gone).update(text="", pictured=[])
+    MessageHtml.objects.filter(message__in=gone).delete()
     return ids
 
 

@@ -36,7 +36,7 @@ FIGURES: Final = (
     *("fold_seq", "delivered_seq", "flag"),
 )
 TEXTS: Final = ("asked", "answer", "reasoning")
-_RISKY: Final = ("=", "+", "-", "@", "\t", "\r")
+_RISKY: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 async def lines(rows: QuerySet[Response], *, kind: str, with_text: bool) -> AsyncIterator[bytes]:

@@ -197,7 +197,7 @@ def test_who_may_see_no_text_exports_none(
     assert "with texts" not in browser.get(LIST).content.decode()
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx", "\rx"])
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "\n=1", "\uff1d1"])
 def test_a_cell_is_no_formula(text: str) -> None:
     assert table.guarded(text) == f"'{text}"
     assert table.guarded("tea =1") == "tea =1"

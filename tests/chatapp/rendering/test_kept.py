@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from asgiref.sync import async_to_sync
 
 from chatapp import services
 from chatapp.models import Message, MessageHtml
@@ -82,4 +83,19 @@ async def test_a_page_shows_prose_and_what_was_kept_goes_with_the_chat(
     assert len(made) == 2
     assert await MessageHtml.objects.acount() == 1
     await services.delete_chat(chat=chat, by=user)
+    assert not await MessageHtml.objects.aexists()
+
+
+async def test_a_text_that_was_dropped_does_not_come_back_as_html(
+    chat: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Retention came between the page's look at the text and its HTML."""
+    message = await a_message(chat, "*a*")
+
+    def dropped_meanwhile(text: str) -> str:
+        async_to_sync(Message.objects.filter(pk=message.pk).aupdate)(text="")
+        return to_html(text)
+
+    monkeypatch.setattr(kept, "to_html", dropped_meanwhile)
+    assert await html_of({message.pk: "*a*"}, {message.pk})
     assert not await MessageHtml.objects.aexists()

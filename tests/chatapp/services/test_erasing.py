@@ -18,7 +18,7 @@ from chatapp import audit, runtime
 from chatapp.auth import by_key, make_key
 from chatapp.auth.adapter import Adapter
 from chatapp.models import ApiKey, AuditEvent, Chat, Flag, Message, Response, User
-from chatapp.services import BadInput, erase_user, send_message
+from chatapp.services import BadInput, erase_user, erasing, send_message
 from chatapp.services.sealing import Sealing
 from chatapp.services.settling import record
 from chatapp.services.verifying import ContentCheck, verification
@@ -110,6 +110,29 @@ async def test_nothing_that_was_said_is_left_anywhere(
     assert await sync_to_async(judged)() == []
     assert await erase_user(user=row, by="boss") == name  # again: nothing more happens
     assert await AuditEvent.objects.filter(action="person erased").acount() == 1
+
+
+async def test_a_question_that_was_let_in_before_is_erased_as_well(
+    in_redis: Store, user: User, boss: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its request had passed the door when its person was locked out, and is written behind the
+    look at what there is."""
+    late: list[Scribe] = []
+    look = erasing._erase_some
+
+    async def then_it_comes(user: User, by: str) -> tuple[bool, list[str]]:
+        looked = await look(user, by)
+        if not late:
+            late.append(await asked(user, in_redis))
+        return looked
+
+    monkeypatch.setattr(erasing, "_erase_some", then_it_comes)
+    await erase_user(user=user, by="boss")
+    await late[0].end(End.finished("stop"))
+    await record(late[0].rid)
+    for text in (SECRET, ANSWER):
+        assert await sync_to_async(rows_with)(text) == []
+    assert await Chat.objects.acount() == 0
 
 
 async def test_others_keep_what_is_theirs(store: MemoryStore, user: User, stranger: User) -> None:
