@@ -74,8 +74,8 @@ class ResponseAdmin(ReadOnly, admin.ModelAdmin[Response]):
     linked_by = ("user__id__exact",)
     search_fields = ("id",)  # what is found by is in get_search_results
     search_help_text = (
-        "An id or its beginning, a user, a model, an end state, a reason; other words are looked "
-        'for in what was said, and so is all "between quotation marks". '
+        "An id or its beginning, a user or an e-mail address, a model, an end state, a reason; "
+        'other words are looked for in what was said, and so is all "between quotation marks". '
         "Looking into texts is noted in the audit trail."
     )
     list_select_related = ("user", "flag")

@@ -58,7 +58,7 @@ def wanted(query: str) -> Wanted:
     except ValueError:  # a quotation mark without its other
         parts = query.replace('"', " ").split()
     bare = [part for part in parts if not part.startswith('"')]
-    users = dict(User.objects.filter(username__in=bare).values_list("username", "pk"))
+    users = _people(bare)
     models = catalog.models()
     asked = Wanted()
     for part in parts:
@@ -66,8 +66,8 @@ def wanted(query: str) -> Wanted:
             asked.words.append(part.strip('"'))
         elif part.startswith("resp_"):
             asked.exact &= Q(pk=part) if len(part) > 38 else Q(pk__startswith=part)
-        elif part in users:
-            asked.exact &= Q(user=users[part])
+        elif part.lower() in users:
+            asked.exact &= Q(user__in=users[part.lower()])
         elif part in models:
             asked.exact &= Q(model=part) | Q(answered_by=part)
         elif part in Status.__members__.values():
@@ -78,6 +78,19 @@ def wanted(query: str) -> Wanted:
             asked.words.append(part)
     asked.words = [word for word in asked.words if word.strip()]
     return asked
+
+
+def _people(words: list[str]) -> dict[str, list[int]]:
+    """By what people call themselves in a complaint: a user name or an address, in any case."""
+    called = Q()
+    for word in words:
+        called |= Q(username__iexact=word) | Q(email__iexact=word)
+    found: dict[str, list[int]] = {}
+    if words:
+        for pk, name, email in User.objects.filter(called).values_list("pk", "username", "email"):
+            for word in {name.lower(), email.lower()} - {""}:
+                found.setdefault(word, []).append(pk)
+    return found
 
 
 def search(rows: QuerySet[Response], asked: Wanted) -> Found:

@@ -117,6 +117,35 @@ def test_the_runbook_names_only_what_there_is() -> None:
     assert set(re.findall(r"\b(?:RELAY|METRICS)_[A-Z_]+\b", RUNBOOK)) <= settings
 
 
+def test_the_runbook_leads_to_commands_and_pages_that_are_there() -> None:
+    """Who is called at night types them as they stand here."""
+    from django.apps import apps
+    from django.core.management import get_commands
+
+    from chatapp.admin_site import PAGES
+
+    commands = set(re.findall(r"manage\.py (\w+)", RUNBOOK))
+    assert len(commands) > 3
+    assert commands <= set(get_commands())
+    models = apps.get_app_config("chatapp").get_models()
+    pages = {page.title for page in PAGES}
+    pages |= {str(model._meta.verbose_name_plural).capitalize() for model in models}
+    named = set(re.findall(r"Django admin, “([^”]+)”", RUNBOOK))
+    assert len(named) > 3
+    assert named <= pages, named - pages
+    said = {word for word in re.findall(r"“([^”]+)”", RUNBOOK) if " " in word} - pages
+    sources = (
+        "".join(
+            path.read_text()
+            for name in ("chatapp", "relay")
+            for path in (ROOT / name).rglob("*.py")
+        )
+        .replace("%s put off", "sweep put off")
+        .replace("%s failed", "sweep failed")
+    )
+    assert {word for word in said if word not in sources} == set()
+
+
 def queries(node: Any) -> list[str]:
     if isinstance(node, dict):
         mine = [node["expr"]] if isinstance(node.get("expr"), str) else []

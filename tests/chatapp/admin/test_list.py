@@ -89,6 +89,16 @@ def test_an_id_is_found_by_its_beginning(
     assert listed(browser, rows, f"q={pk[:20]}") == {"tea"}
 
 
+@pytest.mark.parametrize("called", ["Bob", "BOB", "Bob@Example.org"])
+def test_people_are_found_by_what_a_complaint_calls_them(
+    staff: Callable[[str], Client], rows: dict[str, Response], called: str
+) -> None:
+    """A name or an address that is written otherwise is no word of a text."""
+    User.objects.filter(username="bob").update(email="bob@example.org")
+    assert listed(staff("support"), rows, f"q={called}") == {"failed", "old"}
+    assert not AuditEvent.objects.filter(action="text searched").exists()
+
+
 def test_looking_into_texts_is_noted_and_not_for_everybody(
     staff: Callable[[str], Client], rows: dict[str, Response]
 ) -> None:
