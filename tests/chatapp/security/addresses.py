@@ -43,7 +43,15 @@ def entrance(caller: str, method: str, given: int) -> int:
 
 
 def page(caller: str, method: str, given: int) -> int:
-    """For sessions. Nobodies are sent to sign in, and so are keys: pages are no API."""
+    """For sessions. Nobodies are sent to sign in, and so are keys: pages are no API. A text that
+    came with it, as one does here, is given back instead."""
+    if caller in PEOPLE:
+        return given
+    return 403 if method == "POST" else 302
+
+
+def page_of_allauth(caller: str, method: str, given: int) -> int:
+    """It has no box for a text: who has not signed in is sent to."""
     return given if caller in PEOPLE else 302
 
 
@@ -129,7 +137,7 @@ TABLE: Final[dict[str, Rule]] = {
     "pictures/<int:picture_id>": Rule(own_page, LOOK),
     "account/login/": Rule(entrance, FORM),
     "account/logout/": Rule(public, LOOK | {"OPTIONS": 200, "POST": 302}),
-    "account/password/": Rule(page, FORM),
+    "account/password/": Rule(page_of_allauth, FORM),
     "account/": Rule(page, LOOK),
     "account/preferences": Rule(page, {"POST": 302}),
     "account/keys": Rule(page, {"POST": 200}),
@@ -140,18 +148,18 @@ TABLE: Final[dict[str, Rule]] = {
     "account/data/": Rule(page, {"GET": 302, "HEAD": 302}),
     "account/data/export": Rule(page, {"POST": 302}),
     "account/data/erase": Rule(page, {"POST": 302}),
-    "account/again/": Rule(page, FORM),
+    "account/again/": Rule(page_of_allauth, FORM),
     # Between password and page, where nobody of this table is; and changes that want proof first.
     "account/code/": Rule(public, {"*": 302}),
-    "account/code/again/": Rule(page, {"*": 302}),
+    "account/code/again/": Rule(page_of_allauth, {"*": 302}),
     "account/codes/": Rule(public, {"*": 302}),
-    "account/codes/off/": Rule(page, {"*": 404}),  # nobody here is asked for codes
-    "account/recovery/": Rule(page, {"GET": 404, "HEAD": 404, "OPTIONS": 200}),
+    "account/codes/off/": Rule(page_of_allauth, {"*": 404}),  # nobody here is asked for codes
+    "account/recovery/": Rule(page_of_allauth, {"GET": 404, "HEAD": 404, "OPTIONS": 200}),
     "account/recovery/new/": Rule(public, {"*": 302}),
-    "account/recovery/codes.txt": Rule(page, {"*": 404}),
+    "account/recovery/codes.txt": Rule(page_of_allauth, {"*": 404}),
     "account/inactive/": Rule(public, LOOK | {"OPTIONS": 200}),
     "account/signup/": Rule(entrance, {"*": 200}),
-    "account/email/": Rule(page, LOOK | {"OPTIONS": 200, "POST": 302, "PUT": 302}),
+    "account/email/": Rule(page_of_allauth, LOOK | {"OPTIONS": 200, "POST": 302, "PUT": 302}),
     "account/email/sent/": Rule(public, LOOK | {"OPTIONS": 200}),
     r"^account/email/(?P<key>[-:\w]+)/$": Rule(
         public, {"GET": 400, "HEAD": 400, "OPTIONS": 200, "POST": 404}
