@@ -25,7 +25,7 @@ def page(request: HttpRequest) -> dict[str, Any] | HttpResponse:
         try:
             report = msgspec.json.decode(request.body, type=Report)
             findings = judge(report)
-        except (msgspec.DecodeError, ArithmeticError) as exc:
+        except (msgspec.DecodeError, ArithmeticError, ValueError) as exc:
             return JsonResponse({"error": f"This is no report of the page's: {exc}"}, status=400)
         fine = all(finding.level is not Level.FAULT for finding in findings)
         return JsonResponse({"fine": fine, "findings": [asdict(one) for one in findings]})

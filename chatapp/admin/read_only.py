@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from django.contrib.admin import ShowFacets
 from django.contrib.admin.utils import quote
 from django.urls import reverse
 
@@ -18,6 +19,7 @@ class ReadOnly:
     """Put before ModelAdmin: who may see a row may not add, change or delete one."""
 
     list_filter: ClassVar[Iterable[Any]]
+    show_facets = ShowFacets.NEVER  # a COUNT of everything for each choice
     linked_by: ClassVar[tuple[str, ...]] = ()
     """What links narrow a list by, besides its filters."""
 
@@ -26,7 +28,8 @@ class ReadOnly:
         how many rows there are would tell a text letter by letter, unnoted."""
         if lookup in self.linked_by:
             return True
-        columns = {one for one in self.list_filter if isinstance(one, str)}
+        pairs = [one if isinstance(one, tuple) else (one,) for one in self.list_filter]
+        columns = {one[0] for one in pairs if isinstance(one[0], str)}
         named = {getattr(one, "parameter_name", None) for one in self.list_filter}
         return lookup in named or lookup.partition("__")[0] in columns
 

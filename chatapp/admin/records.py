@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.html import format_html
 
-from chatapp.admin.filters import BoundedPaginator, ByAction
+from chatapp.admin.filters import BoundedPaginator, ByAction, ByDay
 from chatapp.admin.read_only import ReadOnly, page_of
 from chatapp.models import FINAL, RUNNING, ApiKey, AuditEvent
 
@@ -24,7 +24,7 @@ class AuditEventAdmin(ReadOnly, admin.ModelAdmin[AuditEvent]):
     # All that is asked here has an index: there are millions of entries (tests/bench/admin.py).
     sortable_by = ("at",)
     linked_by = ("response_id", "status", "actor", "username")
-    list_filter = (ByAction, "at")
+    list_filter = (ByAction, ("at", ByDay))
     search_fields = ("response_id",)
     search_help_text = "A user (who did it, or whose answer it is), an end state or an id"
     paginator = BoundedPaginator

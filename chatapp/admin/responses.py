@@ -25,6 +25,7 @@ from chatapp.admin import charts
 from chatapp.admin.filters import (
     BoundedPaginator,
     ByAnswerer,
+    ByDay,
     ByModel,
     ByProvider,
     ByReason,
@@ -68,7 +69,7 @@ class ResponseAdmin(ReadOnly, admin.ModelAdmin[Response]):
     # By other columns a million rows would have to be sorted.
     sortable_by = ("created_at",)
     list_filter = (
-        *("status", "created_at", Slow, Zombie, Flagged),
+        *("status", ("created_at", ByDay), Slow, Zombie, Flagged),
         *(ByModel, ByAnswerer, ByProvider, ByReason),
     )
     linked_by = ("user__id__exact",)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from datetime import timedelta
+from html import unescape
 from typing import TYPE_CHECKING
 
 import pytest
+from django.utils import timezone
 
+from chatapp.admin import page_of
+from chatapp.models import Response
 from tests.chatapp.admin.conftest import ANSWER, reads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from django.test import Client
-
-    from chatapp.models import Response
 
 WORD = ANSWER.split()[-1]
 
@@ -74,3 +78,28 @@ def test_an_export_of_an_odd_address_is_told_and_does_not_fail(
 ) -> None:
     reply = staff("auditor").post(f"/admin/chatapp/response/export/?{query}")
     assert reply.status_code in (200, 302, 400)
+
+
+def test_yesterday_is_a_choice_and_counting_all_is_none(
+    staff: Callable[[str], Client], answered: Response
+) -> None:
+    browser = staff("auditor")
+    page = browser.get("/admin/chatapp/response/").content.decode()
+    assert "Show counts" not in page
+    day = re.search(r'href="([^"]+)"[^>]*>\s*Yesterday<', page)
+    assert day is not None
+    address = f"/admin/chatapp/response/{unescape(day[1])}"
+    # Links of a list carry its filters behind the page.
+    for asked_at, there in ((timezone.now(), False), (timezone.now() - timedelta(days=1), True)):
+        Response.objects.filter(pk=answered.pk).update(created_at=asked_at)
+        assert (page_of(answered.pk) in browser.get(address).content.decode()) is there
+
+
+def test_what_is_no_report_of_the_doctors_page_is_told_so(staff: Callable[[str], Client]) -> None:
+    flow = {"status": 200, "http_version": "1.1", "headers": {}, "gap_ms": 50}
+    browser = staff("admin")
+    tabs = {"opened": 7, "waited": 1}
+    for url, status in (("http://[", 400), ("http://a.example", 200)):
+        report = {"heartbeat_s": 15, "public": {"url": url, "flow": flow, "tabs": tabs}}
+        reply = browser.post("/admin/doctor/", report, content_type="application/json")
+        assert reply.status_code == status, url
