@@ -12,6 +12,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpResponseRedirect, StreamingHttpResponse
 from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils import timezone
 
 from chatapp import runtime
 from chatapp.admin.incidents import may_steer
@@ -116,4 +117,5 @@ def _still_may(user_id: Any, session_key: str | None) -> bool:
     user = User.objects.filter(pk=user_id, is_active=True, is_staff=True).first()
     if user is None or not user.has_perm("chatapp.view_response"):
         return False
-    return Session.objects.filter(session_key=session_key).exists()
+    there = Session.objects.filter(session_key=session_key, expire_date__gt=timezone.now())
+    return there.exists()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.contrib.sessions.models import Session
 from django.test import AsyncClient
+from django.utils import timezone
 
 from chatapp import switches
 from chatapp.admin import live_page
@@ -135,6 +138,21 @@ async def test_the_stream_tells_of_changes_and_ends_with_the_right(
         pass
     assert b"Nothing runs." in piece
     await User.objects.filter(username="support-person").aupdate(is_staff=False)
+    assert [piece async for piece in pieces if b"tables" in piece] == []
+    assert not live_page._open
+
+
+async def test_a_session_that_has_run_out_loses_the_stream(
+    staff: Callable[[str], Client], store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its row stays until somebody clears it away; law 15."""
+    monkeypatch.setattr(live_page, "EVERY_S", 0.01)
+    client = await signed_in(staff, "support")
+    reply: Any = await client.get(f"{URL}?stream=1")
+    pieces = aiter(reply.streaming_content)
+    assert (await anext(pieces)).startswith(b"retry")
+    assert b"tables" in await anext(pieces)
+    await Session.objects.aupdate(expire_date=timezone.now() - timedelta(seconds=1))
     assert [piece async for piece in pieces if b"tables" in piece] == []
     assert not live_page._open
 

@@ -179,4 +179,17 @@ async def test_a_removed_record_is_found(answered: Response, chat: Chat) -> None
 async def test_records_from_before_digests_are_counted_apart(row: Response) -> None:
     now = timezone.now()
     await Response.objects.aupdate(status="completed", ended_at=now, fold="{}")
+    await AuditEvent.objects.acreate(at=now, action="ended", response_id=row.pk)
     assert "1 are from before digests" in await check("--content")
+
+
+async def test_a_trail_that_was_emptied_with_its_chain_is_found_by_what_it_told_of(
+    answered: Response,
+) -> None:
+    """Nothing is left that could be whole or not; but each end was written with its entry."""
+    await seal_batch()
+    await sync_to_async(do)("DELETE FROM chatapp_auditevent")
+    await sync_to_async(do)("DELETE FROM chatapp_auditseal")
+    await sync_to_async(do)("DELETE FROM chatapp_audithead")
+    found = await complaint("--content")
+    assert f"response {answered.pk}: no entry tells of it; they were removed" in found
