@@ -129,16 +129,21 @@ def without_triggers() -> Iterator[None]:
                 cursor.execute(statement)
 
 
-@pytest.fixture(autouse=True)
-def _flush_without_triggers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests marked `django_db(transaction=True)`: Django empties all tables after them."""
+@pytest.fixture(scope="session", autouse=True)
+def _flush_without_triggers() -> Iterator[None]:
+    """For tests marked `django_db(transaction=True)`: Django empties all tables after them.
+
+    For the whole session: pytest-django flushes when a test's own fixtures are gone.
+    """
     flush = connection.ops.execute_sql_flush
 
     def flush_all(statements: Any) -> Any:
         with without_triggers():
             return flush(statements)
 
-    monkeypatch.setattr(connection.ops, "execute_sql_flush", flush_all)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connection.ops, "execute_sql_flush", flush_all)
+        yield
 
 
 @pytest.fixture
