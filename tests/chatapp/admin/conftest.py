@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from django.apps import apps
 from django.contrib.auth.models import Group
+from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 
@@ -47,7 +48,8 @@ def answered(user: User, chat: Chat) -> Response:
     request.save()
     asked = Message.objects.create(chat=chat, role="user", position=1, text=QUESTION)
     Message.objects.create(chat=chat, role="assistant", position=2, response=request, parent=asked)
-    write(outcome(request.pk, ANSWER), timezone.now())
+    with transaction.atomic():
+        write(outcome(request.pk, ANSWER), timezone.now())
     return Response.objects.get(pk=request.pk)
 
 
