@@ -152,7 +152,7 @@ class ResponseAdmin(ReadOnly, admin.ModelAdmin[Response]):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        more = {"may_export_text": may_ask_for_text(request)}
+        more = {"may_export_text": shown_at_once(request)}
         return super().changelist_view(request, {**(extra_context or {}), **more})
 
     def stop_one(self, request: HttpRequest, response_id: str) -> HttpResponse:
@@ -180,9 +180,13 @@ class ResponseAdmin(ReadOnly, admin.ModelAdmin[Response]):
         return HttpResponseRedirect(page_of(row.pk))
 
     def export(self, request: HttpRequest) -> HttpResponseBase:
-        """The list as it is narrowed by the address, as a file that is written while it is read."""
+        """The list as it is narrowed by the address, as a file that is written while it is read.
+
+        With texts for whoever is shown them at once: who has to ask for each has each noted, and a
+        file of thousands would be one line of the trail.
+        """
         with_text = "text" in request.POST
-        allowed = may_ask_for_text(request) if with_text else True
+        allowed = shown_at_once(request) if with_text else True
         if not (self.has_view_permission(request) and allowed):
             raise PermissionDenied
         kind = "csv" if request.POST.get("kind") == "csv" else "jsonl"
