@@ -6,6 +6,7 @@ The rules are the ones that ship, with a second for each of their minutes (tests
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import socket
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -16,7 +17,7 @@ import pytest
 import redis.asyncio as redis
 
 from tests.alerts.prometheus import Prometheus, prometheus
-from tests.site import Site, ask, free_port, until_status, until_text
+from tests.site import Proc, Site, ask, free_port, until_status, until_text
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -75,13 +76,21 @@ class Ground:
         await self._tasks.aclose()
 
 
+async def port_of(process: Proc) -> int:
+    """Where it shows its metrics: the next one where another test has taken that port."""
+    shown = re.compile(r"metrics are shown on port (\d+)")
+    await wait_until(lambda: shown.search(process.log), "a process to show its metrics", timeout=30)
+    found = shown.search(process.log)
+    assert found
+    return int(found[1])
+
+
 @asynccontextmanager
 async def ground(folder: Path, workers: int) -> AsyncIterator[Ground]:
     """A site on which nothing is wrong: people have asked, and no alert has fired."""
-    first_port = free_port()
-    env = ENV | {"METRICS_PORT": str(first_port)}
+    env = ENV | {"METRICS_PORT": str(free_port())}
     async with Site(folder, workers=workers, env=env) as site, site.client() as client:
-        ports = range(first_port, first_port + 1 + workers)
+        ports = [await port_of(process) for process in (*site.webs, *site.workers)]
         async with prometheus(folder, ports) as seen:
             made = Ground(site, seen, client)
             try:
