@@ -6,6 +6,7 @@ For whoever looks into one answer a week later. No content, ever: codes, names, 
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -28,14 +29,15 @@ class Timeline:
     """How many tokens there were when, as of the batches that were made for the log.
 
     Told once a batch and never per event: what it costs is part of a round trip (DECISIONS 1).
+    Kept as plain numbers, since every open answer has one: as pairs of objects they were 5 KB.
     """
 
-    __slots__ = ("_began_s", "_gap", "_kept", "_last", "_step_ms")
+    __slots__ = ("_began_s", "_gap", "_last", "_ms", "_step_ms", "_tokens")
 
     def __init__(self, began_s: float) -> None:
         """`began_s` by time.monotonic: the claim."""
         self._began_s = began_s
-        self._kept: list[tuple[int, int]] = [(0, 0)]
+        self._ms, self._tokens = array("q", [0]), array("q", [0])
         self._last = (0, 0)
         self._step_ms = STEP_MS
         self._gap = (0, 0)
@@ -46,22 +48,23 @@ class Timeline:
         silent_ms = now_ms - before_ms
         if before and silent_ms > self._gap[1]:
             self._gap = (before_ms, silent_ms)
-        if now_ms - self._kept[-1][0] >= self._step_ms:
-            if silent_ms >= self._step_ms and self._last != self._kept[-1]:
+        if now_ms - self._ms[-1] >= self._step_ms:
+            if silent_ms >= self._step_ms and before_ms != self._ms[-1]:
                 self._keep(self._last)  # a silence begins where it began, not one step earlier
             self._keep((now_ms, tokens))
         self._last = (now_ms, tokens)
 
     def _keep(self, point: tuple[int, int]) -> None:
-        if len(self._kept) >= MAX_POINTS - 1:
-            del self._kept[1::2]
+        if len(self._ms) >= MAX_POINTS - 1:
+            del self._ms[1::2], self._tokens[1::2]
             self._step_ms *= 2
-        self._kept.append(point)
+        self._ms.append(point[0])
+        self._tokens.append(point[1])
 
     @property
     def points(self) -> list[tuple[int, int]]:
         """(ms since the claim, output tokens so far), in order; at most `MAX_POINTS`."""
-        kept = self._kept
+        kept = list(zip(self._ms, self._tokens, strict=True))
         return kept if kept[-1] == self._last else [*kept, self._last]
 
     @property
