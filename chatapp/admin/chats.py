@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from django.contrib import admin
-from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
@@ -14,7 +13,7 @@ from django.views.decorators.http import require_POST
 
 from chatapp.admin.filters import BoundedPaginator, ByModel
 from chatapp.admin.read_only import ReadOnly, actor_of, page_of
-from chatapp.admin.texts import chat_told, may_ask_for_text, shown_at_once
+from chatapp.admin.texts import PageOfTexts, chat_told, may_ask_for_text
 from chatapp.models import Chat
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ MOST: Final = 200
 
 
 @admin.register(Chat)
-class ChatAdmin(ReadOnly, admin.ModelAdmin[Chat]):
+class ChatAdmin(PageOfTexts, ReadOnly, admin.ModelAdmin[Chat]):
     list_display = ("id", "user", "model", "created_at", "updated_at")
     list_filter = (ByModel, "updated_at")
     search_fields = ("id", "user__username")
@@ -44,26 +43,9 @@ class ChatAdmin(ReadOnly, admin.ModelAdmin[Chat]):
         chat = get_object_or_404(Chat.objects.select_related("user"), pk=chat_id)
         if not (self.has_view_permission(request, chat) and may_ask_for_text(request)):
             raise PermissionDenied
-        return self._page(request, chat, with_text=True)
+        return self.page(request, chat, with_text=True)
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        chat = self.get_object(request, unquote(object_id))
-        if not self.has_view_permission(request, chat) or request.method == "POST":
-            raise PermissionDenied
-        if chat is None:
-            gone: HttpResponse = self._get_obj_does_not_exist_redirect(  # type: ignore[attr-defined]
-                request, self.opts, object_id
-            )
-            return gone
-        return self._page(request, chat, with_text=shown_at_once(request))
-
-    def _page(self, request: HttpRequest, chat: Chat, *, with_text: bool) -> HttpResponse:
+    def page(self, request: HttpRequest, chat: Chat, *, with_text: bool) -> HttpResponse:
         answers = chat.responses.order_by("-created_at").only("pk", "model", "status", "created_at")
         context = {
             **self.admin_site.each_context(request),

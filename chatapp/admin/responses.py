@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django.contrib import admin, messages
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.http import (
     HttpRequest,
@@ -35,7 +34,7 @@ from chatapp.admin.filters import (
 )
 from chatapp.admin.read_only import ReadOnly, actor_of, page_of
 from chatapp.admin.stopping import may_stop, stop
-from chatapp.admin.texts import may_ask_for_text, shown_at_once, told
+from chatapp.admin.texts import PageOfTexts, may_ask_for_text, shown_at_once, told
 from chatapp.models import Response
 from chatapp.services import flags, searching, story, table
 
@@ -59,7 +58,7 @@ def _chart_of(told: Story) -> tuple[str, Sequence[tuple[int, int]], tuple[int, i
 
 
 @admin.register(Response)
-class ResponseAdmin(ReadOnly, admin.ModelAdmin[Response]):
+class ResponseAdmin(PageOfTexts, ReadOnly, admin.ModelAdmin[Response]):
     """Searchable by person, model, end state and date; a running one can be stopped."""
 
     list_display = (
@@ -167,7 +166,7 @@ class ResponseAdmin(ReadOnly, admin.ModelAdmin[Response]):
         row = get_object_or_404(Response.objects.select_related("user", "chat"), pk=response_id)
         if not (self.has_view_permission(request, row) and may_ask_for_text(request)):
             raise PermissionDenied
-        return self._page(request, row, with_text=True)
+        return self.page(request, row, with_text=True)
 
     def flag(self, request: HttpRequest, response_id: str) -> HttpResponse:
         if not request.user.has_perm("chatapp.flag_response"):
@@ -207,24 +206,7 @@ class ResponseAdmin(ReadOnly, admin.ModelAdmin[Response]):
         reply["X-Rows"] = str(count)  # for the bar of export.js
         return reply
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        row = self.get_object(request, unquote(object_id))
-        if not self.has_view_permission(request, row) or request.method == "POST":
-            raise PermissionDenied
-        if row is None:
-            gone: HttpResponse = self._get_obj_does_not_exist_redirect(  # type: ignore[attr-defined]
-                request, self.opts, object_id
-            )
-            return gone
-        return self._page(request, row, with_text=shown_at_once(request))
-
-    def _page(self, request: HttpRequest, row: Response, *, with_text: bool) -> HttpResponse:
+    def page(self, request: HttpRequest, row: Response, *, with_text: bool) -> HttpResponse:
         told_of = story.story_of(row)
         others = Response.objects.filter(user=row.user_id).exclude(pk=row.pk)
         wanted = ("pk", "model", "status", "created_at")

@@ -5,17 +5,50 @@ Every page of admin that could show a text asks here, and nowhere else.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
 
 from chatapp import audit
 from chatapp.services import story
 
 if TYPE_CHECKING:
-    from django.http import HttpRequest
+    from django.db.models.options import Options
+    from django.http import HttpRequest, HttpResponse
 
     from chatapp.models import Chat, Message, Response
+
+
+class PageOfTexts:
+    """Put before ModelAdmin: its page of one row is `page`, which notes whom it shows a text."""
+
+    if TYPE_CHECKING:
+        opts: Options[Any]
+
+        def get_object(
+            self, request: HttpRequest, object_id: str, from_field: str | None = None
+        ) -> Any: ...
+        def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool: ...
+        def page(self, request: HttpRequest, row: Any, *, with_text: bool) -> HttpResponse: ...
+        def _get_obj_does_not_exist_redirect(
+            self, request: HttpRequest, opts: Options[Any], object_id: str
+        ) -> HttpResponse: ...
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        row = self.get_object(request, unquote(object_id))
+        if not self.has_view_permission(request, row) or request.method == "POST":
+            raise PermissionDenied
+        if row is None:
+            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
+        return self.page(request, row, with_text=shown_at_once(request))
 
 
 def shown_at_once(request: HttpRequest) -> bool:

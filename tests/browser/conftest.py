@@ -6,6 +6,7 @@ its own. What the browser complains about, above all its policy, fails the test.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
@@ -130,6 +131,13 @@ class Person:
     complaints: list[str] = field(default_factory=list)
     devices: list[Person] = field(default_factory=list)
     """Other browsers of the same person."""
+
+    async def become_superuser(self) -> None:
+        code = (
+            "from chatapp.models import User; "
+            f"User.objects.filter(username={self.name!r}).update(is_staff=True, is_superuser=True)"
+        )
+        await asyncio.to_thread(self.site.manage, "shell", "--no-imports", "-c", code)
 
     async def device(self, **options: Any) -> Person:
         """Another browser, signed in as the same person, with nothing open yet."""

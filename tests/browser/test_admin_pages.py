@@ -6,7 +6,6 @@ window, and the site's policy is not offended by any of them.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -16,7 +15,7 @@ from tests.browser.conftest import DESK, PHONE
 from tests.browser.test_axe import bad
 
 if TYPE_CHECKING:
-    from tests.browser.conftest import NewPerson, Person
+    from tests.browser.conftest import NewPerson
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -36,20 +35,12 @@ WAYS: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-async def make_staff(person: Person) -> None:
-    code = (
-        "from chatapp.models import User; "
-        f"User.objects.filter(username={person.name!r}).update(is_staff=True, is_superuser=True)"
-    )
-    await asyncio.to_thread(person.site.manage, "shell", "--no-imports", "-c", code)
-
-
 @pytest.mark.timeout(400)  # ten pages, each looked through by axe
 @pytest.mark.parametrize("way", WAYS)
 async def test_every_page_of_ours_looks_well(new_person: NewPerson, way: str) -> None:
     person = await new_person(bypass_csp=True, **WAYS[way])
     page = person.page
-    await make_staff(person)
+    await person.become_superuser()
     await page.goto("/")
     await (await person.ask("say:60 every:40")).until_status("completed")
     await (await person.ask("fail:401")).until_status("failed")
@@ -78,7 +69,7 @@ async def test_every_page_of_ours_looks_well(new_person: NewPerson, way: str) ->
 async def test_the_live_page_follows_and_stops_an_answer(new_person: NewPerson) -> None:
     person = await new_person()
     page = person.page
-    await make_staff(person)
+    await person.become_superuser()
     await page.goto("/admin/live/")
     await expect(page.locator("#live-state")).to_have_text("Follows what happens.")
     chat = await person.context.new_page()
@@ -97,7 +88,7 @@ async def test_the_live_page_follows_and_stops_an_answer(new_person: NewPerson) 
 async def test_an_export_shows_how_far_it_is_and_is_a_file(new_person: NewPerson) -> None:
     person = await new_person()
     page = person.page
-    await make_staff(person)
+    await person.become_superuser()
     await page.goto("/")
     await (await person.ask("say:5")).until_status("completed")
     await page.goto(f"/admin/chatapp/response/?q={person.name}")

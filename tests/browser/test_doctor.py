@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from playwright.async_api import expect
 
@@ -15,11 +13,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 async def test_the_page_examines_its_own_way_and_says_what_it_found(new_person: NewPerson) -> None:
     person = await new_person()
     page = person.page
-    code = (
-        "from chatapp.models import User; "
-        f"User.objects.filter(username={person.name!r}).update(is_staff=True, is_superuser=True)"
-    )
-    await asyncio.to_thread(person.site.manage, "shell", "--no-imports", "-c", code)
+    await person.become_superuser()
     await page.goto("/admin/")
     await page.get_by_role("link", name="Stream doctor").click()
     await page.get_by_label("A silence of one heartbeat,").fill("1")
