@@ -11,8 +11,7 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -57,22 +56,23 @@ class LiveCredentials:
         streams = sum(map(len, self._streams.values()))
         return f"<LiveCredentials {len(self._streams)} credentials, {streams} streams>"
 
-    @contextmanager
-    def watching(self, principal: Principal, stream: Stream) -> Iterator[None]:
+    def watching(self, principal: Principal, stream: Stream) -> Watching:
         """While entered, `stream` is shut as soon as `principal` is known to be revoked."""
+        return Watching(self, principal, stream)
+
+    def add(self, principal: Principal, stream: Stream) -> None:
         self._streams[principal].add(stream)
         if self._task is None or self._task.done():
             self._answered_s = time.monotonic()
             # Its own context: it outlives the request that happens to start it.
             self._task = asyncio.create_task(self._check_on(), context=Context())
-        try:
-            yield
-        finally:
-            self._streams[principal].discard(stream)
-            if not self._streams[principal]:
-                del self._streams[principal]
-            if not self._streams and self._task is not None:
-                self._task.cancel()
+
+    def remove(self, principal: Principal, stream: Stream) -> None:
+        self._streams[principal].discard(stream)
+        if not self._streams[principal]:
+            del self._streams[principal]
+        if not self._streams and self._task is not None:
+            self._task.cancel()
 
     async def _check_on(self) -> None:
         while True:
@@ -99,6 +99,21 @@ class LiveCredentials:
         for principal in principals:
             for stream in list(self._streams.get(principal, ())):
                 stream.shut(comment)
+
+
+class Watching:
+    """Of every open stream: a class, since a context made of a generator is twice as big."""
+
+    __slots__ = ("_live", "_principal", "_stream")
+
+    def __init__(self, live: LiveCredentials, principal: Principal, stream: Stream) -> None:
+        self._live, self._principal, self._stream = live, principal, stream
+
+    def __enter__(self) -> None:
+        self._live.add(self._principal, self._stream)
+
+    def __exit__(self, *_: object) -> None:
+        self._live.remove(self._principal, self._stream)
 
 
 def still_valid(principals: Iterable[Principal]) -> set[Principal]:

@@ -5,12 +5,17 @@ them, and a header line, or the trailer of a body, is kept in memory however lon
 uvicorn's own protocol with an account of what came and has not become a request yet. Named on its
 command line: `--http chatapp.middleware.heads:BoundedHttp`.
 
+What waits to be sent is bounded as well. Left to itself the kernel keeps up to 4 MiB for whoever
+does not read: 200 viewers that took 1 KB a second stayed live for a minute, each delta was written
+to each of them, and what they cost was in no figure of this process.
+
 It also tells the request that is being answered of a lost connection. uvicorn tells the last one
 that came: with another behind it (pipelined), an answer would go on into a closed socket.
 """
 
 from __future__ import annotations
 
+import socket
 from asyncio import TimerHandle, Transport
 from http import HTTPStatus
 from typing import Any, Final
@@ -25,6 +30,11 @@ MAX_HEAD_BYTES: Final = 32 * 1024
 """Four of the largest that nginx takes by default; our own cookies and headers are below 2 KiB."""
 FRAMING_PER_BODY_BYTE: Final = 8
 """A chunk of one byte takes five more. Without a bound trailers and extensions would have none."""
+UNSENT_BYTES: Final = 32 * 1024
+"""In the kernel, of one connection. What is on its way to a distant reader does not count, so this
+costs no speed (TCP_NOTSENT_LOWAT, the way HTTP/2 servers keep their queues short)."""
+WRITE_BUFFER_BYTES: Final = 4 * 1024
+"""Beyond these whoever writes has to wait; uvicorn waits from 64 KiB on."""
 
 
 class HeadTooLarge(Exception):
@@ -53,6 +63,10 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
+        connection: socket.socket = transport.get_extra_info("socket")
+        if connection.family != socket.AF_UNIX:  # whose buffer is a fixed one
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
         self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:

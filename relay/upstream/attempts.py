@@ -12,7 +12,6 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
@@ -23,6 +22,7 @@ from relay.upstream.circuit import Circuit, Circuits
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
+    from types import TracebackType
 
     from relay.config import ModelConfig
     from relay.request import GenerationRequest
@@ -79,26 +79,18 @@ class Attempts:
         self._upstream = upstream
         self._retries = retries
 
-    @asynccontextmanager
-    async def open(
-        self, request: GenerationRequest, models: Sequence[ModelConfig]
-    ) -> AsyncIterator[AttemptedCall]:
+    def open(self, request: GenerationRequest, models: Sequence[ModelConfig]) -> AttemptedCall:
         """The first of `models` is asked, the others are its fallbacks. Asks when iterated.
 
         Leaving the context closes the connection that is open then.
         """
-        call = AttemptedCall(self._upstream, self.circuits, request, models, self._retries)
-        try:
-            yield call
-        except BaseException as error:
-            await call.aclose(error)
-            raise
-        await call.aclose()
+        return AttemptedCall(self._upstream, self.circuits, request, models, self._retries)
 
 
 class AttemptedCall:
     """One answer, iterated by the task that opened it, from whoever gives it.
 
+    A context of its own kind: those that are made of a generator are 1 KB of every running answer.
     Iterating raises UpstreamError: the failure that nothing could be done about.
     """
 
@@ -148,6 +140,17 @@ class AttemptedCall:
         if opened is not None:
             trace = error.__traceback__ if error is not None else None
             await opened.__aexit__(type(error) if error is not None else None, error, trace)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose(error)
 
     def abandon(self) -> list[Event]:
         return [*self._held, *self._call.abandon()] if self._call is not None else []

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -26,6 +25,8 @@ from relay.upstream.silence import Silence
 from relay.upstream.unpack import unpacked
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from relay.config import ModelConfig, RelayConfig
     from relay.request import GenerationRequest
 
@@ -51,16 +52,18 @@ class Upstream:
         if self._captures is not None:
             await self._captures.aclose()
 
-    @asynccontextmanager
-    async def open(
+    def open(
         self, request: GenerationRequest, model: ModelConfig, *, stream: bool = True
-    ) -> AsyncIterator[Call]:
-        """Ask; the context's body runs once the provider has accepted.
+    ) -> Opening:
+        """Ask when entered; the context's body runs once the provider has accepted.
 
         Leaving the context closes the connection: given back if the answer was read to its end,
-        aborted otherwise. Raises UpstreamError when the provider cannot be reached, refuses, or
-        does not begin to answer within `first_byte_s`.
+        aborted otherwise. Entering raises UpstreamError when the provider cannot be reached,
+        refuses, or does not begin to answer within `first_byte_s`.
         """
+        return Opening(partial(self._ask, request, model, stream=stream))
+
+    async def _ask(self, request: GenerationRequest, model: ModelConfig, *, stream: bool) -> Call:
         config, dialect = self._config, self._dialects[model.dialect]
         first_byte_s = _given(model.first_byte_s, config.first_byte_s)
         silence = Silence(first_byte_s)
@@ -90,7 +93,7 @@ class Upstream:
             raise await _refusal(response, chunks, dialect, model, tape)
         if tape is not None:
             decoder = tape.watched(decoder)
-        call = Call(
+        return Call(
             response,
             chunks,
             decoder,
@@ -98,10 +101,6 @@ class Upstream:
             started_s=started_s,
             read_s=_given(model.read_s, config.read_s),
         )
-        try:
-            yield call
-        finally:
-            await call.aclose()
 
     async def _prepared(self, dialect: Dialect, asked: Asked) -> Asked:
         """With the prompt, for an engine that wants one."""
@@ -137,6 +136,31 @@ class Upstream:
             ) from error
         except LOST as error:
             raise UpstreamError(ErrorKind.CONNECTION, _unreachable(error)) from error
+
+
+class Opening:
+    """A call that closes itself. No generator: it would keep what was sent as long as the answer
+    runs, and 1 KB of its own."""
+
+    __slots__ = ("_ask", "_call")
+
+    def __init__(self, ask: Callable[[], Coroutine[None, None, Call]]) -> None:
+        self._ask = ask
+        self._call: Call | None = None
+
+    async def __aenter__(self) -> Call:
+        self._call = await self._ask()
+        del self._ask
+        return self._call
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._call is not None:
+            await self._call.aclose()
 
 
 @lru_cache(maxsize=256)  # parsing costs as much as sending; there are few models

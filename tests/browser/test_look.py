@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
-FITS = "width => document.documentElement.scrollWidth === width"
+FITS = """width => document.documentElement.scrollWidth === width
+    && document.querySelector('#scroller').scrollWidth <= width"""
 TOO_WIDE = """width => [...document.querySelectorAll('*')]
     .filter(e => e.getBoundingClientRect().right > width).map(e => e.outerHTML.slice(0, 90))"""
 
@@ -61,12 +62,12 @@ async def test_a_phone_shows_everything_without_scrolling_sideways(
     await person.box.fill("https://example.org/" + "a" * 200)
     await person.send.tap()
     await person.answer.until_status("completed")
-    # What is on its way in or out may stand beside the page for a frame.
+    # What is on its way in or out may stand beside the page for a frame, and a phone then makes all
+    # of it as wide. Both are asked for at once: between two questions such a frame was seen.
     with suppress(TimeoutError):
         await page.wait_for_function(FITS, arg=width, timeout=5_000)
     wide = await page.evaluate(TOO_WIDE, width)
     assert await page.evaluate(FITS, width), wide
-    assert await page.evaluate("document.querySelector('#scroller').scrollWidth") <= width
     box = await person.send.bounding_box()
     assert box
     assert box["y"] + box["height"] <= phone["height"]

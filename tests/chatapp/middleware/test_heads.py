@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,12 @@ import pytest
 import uvicorn
 
 from chatapp.middleware import heads
-from chatapp.middleware.heads import MAX_HEAD_BYTES, BoundedHttp
+from chatapp.middleware.heads import (
+    MAX_HEAD_BYTES,
+    UNSENT_BYTES,
+    WRITE_BUFFER_BYTES,
+    BoundedHttp,
+)
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -20,22 +26,28 @@ if TYPE_CHECKING:
 
 LATE_S = 0.3
 WHOLE_S = 10.0
+STUCK_S = 0.5
+PIECE = b"x" * 1024
 HEAD = b"POST /p HTTP/1.1\r\nhost: x\r\n"
 
 
 class Echo:
-    """Answers with the body that it was sent; on /stream it goes on until it is let go."""
+    """Answers with the body that it was sent. /stream goes on until it is let go, /flood until
+    nobody takes any more."""
 
     def __init__(self) -> None:
         self.scopes: list[Scope] = []
         self.let_go = asyncio.Event()
         self.gone = asyncio.Event()
         """The client of /stream is."""
+        self.taken_bytes = 0
+        self.stuck = asyncio.Event()
+        """The client of /flood takes nothing."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scopes.append(scope)
         body = b""
-        if scope["path"] != "/stream":
+        if scope["path"] not in ("/stream", "/flood"):
             more = True
             while more:
                 message = await receive()
@@ -43,11 +55,24 @@ class Echo:
                 more = message.get("more_body", False)
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"begun", "more_body": True})
+        if scope["path"] == "/flood":
+            await self._flood(send)
         if scope["path"] == "/stream":
             hearing = asyncio.create_task(self._hear(receive))
             await self.let_go.wait()
             hearing.cancel()
         await send({"type": "http.response.body", "body": body, "more_body": False})
+
+    async def _flood(self, send: Send) -> None:
+        while self.taken_bytes < 64 * UNSENT_BYTES:
+            sending = asyncio.ensure_future(
+                send({"type": "http.response.body", "body": PIECE, "more_body": True})
+            )
+            if not (await asyncio.wait([sending], timeout=STUCK_S))[0]:
+                sending.cancel()
+                break
+            self.taken_bytes += len(PIECE)
+        self.stuck.set()
 
     async def _hear(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
@@ -104,6 +129,20 @@ async def served(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
     app.let_go.set()
     server.should_exit = True
     await task
+
+
+async def test_whoever_does_not_read_is_kept_little(served: Served) -> None:
+    """The kernel alone would take megabytes, and the viewer would pass for one that reads."""
+    loop = asyncio.get_running_loop()
+    with socket.socket() as viewer:
+        viewer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        viewer.setblocking(False)
+        await loop.sock_connect(viewer, ("127.0.0.1", served.port))
+        await loop.sock_sendall(viewer, b"GET /flood HTTP/1.1\r\nhost: x\r\n\r\n")
+        async with asyncio.timeout(WHOLE_S):
+            await served.app.stuck.wait()
+    # Beside ours: what has been sent and not read, of which the kernels have ideas of their own.
+    assert served.app.taken_bytes < UNSENT_BYTES + WRITE_BUFFER_BYTES + 64 * 1024
 
 
 async def test_a_whole_request_is_answered(served: Served) -> None:
