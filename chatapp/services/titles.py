@@ -19,7 +19,7 @@ from django.db import transaction
 from django.utils import timezone
 
 import relay
-from chatapp import audit, catalog, runtime
+from chatapp import audit, runtime, switches
 from chatapp.finalize import database_errors, plain
 from chatapp.middleware.threads import on_database_thread
 from chatapp.models import Chat, Message
@@ -71,11 +71,11 @@ class Titles:
     async def __call__(self) -> None:
         """One round. Raises RecordUnavailable."""
         if settings.TITLES:
+            await switches.refresh()
             await asyncio.gather(*(self._name(chat) for chat in await _claimed()))
 
     async def _name(self, chat: Untitled) -> None:
-        name = settings.TITLE_MODEL or chat.model
-        model = catalog.models().get(name)
+        model = asked(settings.TITLE_MODEL or chat.model)
         if model is None:
             return
         try:
@@ -84,7 +84,7 @@ class Titles:
         except (UpstreamError, TimeoutError) as exc:
             logger.info("chat %s keeps its first words as its name: %s", chat.chat_id, exc)
             return
-        await _store(chat, name, said, runtime.now())
+        await _store(chat, model.name, said, runtime.now())
 
     async def _ask(self, model: ModelConfig, chat: Untitled) -> Snapshot:
         shown = f"Question:\n{chat.question}\n\nAnswer:\n{chat.answer}\n\nThe name:"
@@ -101,6 +101,17 @@ class Titles:
             async for more in call:
                 events += more
         return relay.fold(events)
+
+
+def asked(name: str) -> ModelConfig | None:
+    """The model of this name, or the first of its fallbacks where operators have switched it so.
+    None: nobody is to be asked."""
+    models = switches.models()
+    named = models.get(name)
+    if named is None:
+        return None
+    of_them = (named, *(models[other] for other in named.fallback))
+    return next((model for model in of_them if not model.resting), None)
 
 
 def title_in(text: str) -> str:

@@ -15,7 +15,7 @@ from django.db import connection
 from django.test import AsyncClient
 from django.utils import timezone
 
-from chatapp import runtime
+from chatapp import runtime, switches
 from chatapp.auth import make_key
 from chatapp.models import Chat, Message, Response, User
 from relay import Disconnect, GenerationRequest, MemoryStore, Store, new_response_id, now_rfc3339
@@ -40,6 +40,13 @@ dialect = "openai-chat"
 base_url = "http://127.0.0.1:9/v1"
 upstream_model = "other-1"
 """
+
+
+@pytest.fixture(autouse=True)
+def _no_switch_is_known() -> Iterator[None]:
+    switches._known = switches._Known()
+    yield
+    switches._known = switches._Known()
 
 
 @pytest.fixture(autouse=True)

@@ -130,6 +130,24 @@ def test_the_database_refuses_a_changed_audit_entry_too(transactional_db: None) 
         cursor.execute("UPDATE chatapp_auditevent SET actor = 'x'")
 
 
+def test_the_database_refuses_to_replace_an_audit_entry(transactional_db: None) -> None:
+    """SQLite removes the row that is replaced without asking its DELETE trigger."""
+    event()
+    statement = (
+        "INSERT OR REPLACE INTO chatapp_auditevent SELECT * FROM chatapp_auditevent"
+        if connection.vendor == "sqlite"
+        else "INSERT INTO chatapp_auditevent SELECT * FROM chatapp_auditevent "
+        "ON CONFLICT (id) DO UPDATE SET actor = 'x'"
+    )
+    with (
+        pytest.raises(DatabaseError, match=r"never (replaced|changed)"),
+        transaction.atomic(),
+        connection.cursor() as cursor,
+    ):
+        cursor.execute(statement)
+    assert AuditEvent.objects.get().actor == "ann"
+
+
 def test_names_are_shown(user: User, chat: Chat, row: Response) -> None:
     chat.title = "Tea"  # made of what was said, which admin shows to nobody unasked
     message = Message(chat=chat, role="user", position=3)

@@ -6,7 +6,6 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.sessions.models import Session
 from django.test import AsyncClient
@@ -23,20 +22,14 @@ from relay.standing import Reporter
 from tests.chatapp.conftest import make_row, scribe_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
+    import pytest
     from django.test import Client
 
     from relay import MemoryStore
 
 URL = "/admin/live/"
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_known() -> Iterator[None]:
-    switches._known = switches._Known()
-    yield
-    switches._known = switches._Known()
 
 
 async def signed_in(staff: Callable[[str], Client], group: str) -> AsyncClient:

@@ -16,7 +16,6 @@ from chatapp.services.limits import usable_model
 from tests.chatapp.conftest import is_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from chatapp.models import User
@@ -25,13 +24,6 @@ if TYPE_CHECKING:
     from tests.chatapp.pages import Browser
 
 ENTRY = 'dialect = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\nupstream_model = "m"\n'
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_known() -> Iterator[None]:
-    switches._known = switches._Known()
-    yield
-    switches._known = switches._Known()
 
 
 @pytest.fixture

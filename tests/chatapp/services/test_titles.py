@@ -13,13 +13,14 @@ from django.utils import timezone
 
 from chatapp import runtime, services
 from chatapp.models import AuditEvent, Chat, User
-from chatapp.services import Titles, titles
+from chatapp.services import Titles, incidents, titles
 from chatapp.services.titles import title_in
 from relay import ErrorKind, GenerationRequest, ModelConfig, TextDelta, UpstreamError
 from tests.chatapp.test_chat_views import make
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from relay import MemoryStore
 
@@ -140,6 +141,23 @@ async def test_who_names_them_is_a_setting(user: User, settings: Any) -> None:
     await Chat.objects.filter(pk=chat.pk).aupdate(updated_at=timezone.now())
     await naming(provider)()
     assert [request.model for request in provider.asked] == ["other"]
+
+
+@pytest.mark.parametrize(("state", "named_by"), [("off", []), ("fallback", ["other"])])
+async def test_a_model_that_is_switched_names_nothing(
+    user: User, settings: Any, tmp_path: Path, state: str, named_by: list[str]
+) -> None:
+    entry = 'dialect = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\nupstream_model = "m"\n'
+    path = tmp_path / "with_fallback.toml"
+    path.write_text(f"[models.fast]\n{entry}fallback = ['other']\n[models.other]\n{entry}")
+    settings.RELAY_MODELS = str(path)
+    await sync_to_async(incidents.switch)("fast", state=state, text="", by="root")
+    chat = await answered(user)
+    provider = Provider("Tides")
+    await naming(provider)()
+    assert [request.model for request in provider.asked] == named_by
+    await chat.arefresh_from_db()
+    assert chat.titled_by == ("model" if named_by else "nobody")
 
 
 @pytest.mark.parametrize(
