@@ -90,8 +90,14 @@ def plain(value: float) -> str:
     return f"{value:.3g}"
 
 
+def round_steps(most: float) -> list[float]:
+    """From 0 up to `most`, four to six of them, at numbers that read well."""
+    step = nice_ceiling(most / 5)
+    return [step * n for n in range(int(most / step * 1.0001) + 1)]
+
+
 def _up(most: float) -> list[Tick]:
-    return [Tick(_y(most * n / 4, most), plain(most * n / 4)) for n in range(5)]
+    return [Tick(_y(value, most), plain(value)) for value in round_steps(most)]
 
 
 def _y(value: float, most: float) -> float:
@@ -111,7 +117,7 @@ def of_time(
 
     places = [(x(at_ms), _y(tokens, most)) for at_ms, tokens in points]
     line = Line("tokens", " ".join(f"{a},{b}" for a, b in places), [])
-    across = [Tick(x(last_ms * n / 4), f"{last_ms * n / 4000:.3g} s") for n in range(5)]
+    across = [Tick(x(at_ms), f"{at_ms / 1000:.3g} s") for at_ms in round_steps(last_ms)]
     shade = (x(gap[0]), round(x(gap[0] + gap[1]) - x(gap[0]), 1)) if gap[1] else None
     return Chart(title, across, _up(most), [line], [], ["tokens"], shade)
 

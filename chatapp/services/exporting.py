@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 NAME_CHARS: Final = 60
 SCHEMA: Final = 1
 """Of the JSON. Fields may be added; a reader ignores what it does not know."""
+_MARKS: Final = re.compile(r"[\\`*_\[\]<>&#|~$]")
+"""What a title may be taken for where the file is shown: emphasis, links, HTML."""
+_ESCAPED: Final = r"\\\g<0>"
 
 
 async def as_markdown(*, chat: Chat) -> str:
@@ -48,7 +51,7 @@ def _markdown(chat: Chat) -> str:
 
 
 def markdown_of(chat: Chat, messages: Iterable[Message]) -> str:
-    parts = [f"# {' '.join(chat.title.split()) or 'New chat'}"]
+    parts = [f"# {_MARKS.sub(_ESCAPED, ' '.join(chat.title.split())) or 'New chat'}"]
     parts.append(f"*Begun {chat.created_at:%Y-%m-%d %H:%M} UTC with {chat.model}.*")
     if chat.system_prompt:
         parts += ["## System prompt", chat.system_prompt]
