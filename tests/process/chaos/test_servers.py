@@ -9,7 +9,8 @@ import pytest
 from tests.process.chaos.servers import Servers
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+# Beyond the sum of the waits within, which say what did not come.
+pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 
 
 @pytest.mark.parametrize("killed", [True, False], ids=["killed", "paused"])
