@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from relay.errors import LogGone, StoreUnavailable, ViewersFull
 from relay.events import encode_event
@@ -20,9 +20,6 @@ from relay.hub import Hub, Visit, Watch, frame, is_ended
 from relay.metrics import COUNTERS
 from relay.store import Page, fold_log
 from relay.wire.sse import Frame, encode_frame
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 MAX_BUFFER_BYTES: Final = 32 * 1024
 """What one viewer may have waiting for it; more is read from the log when it asks."""
@@ -158,12 +155,7 @@ class View:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:

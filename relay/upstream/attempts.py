@@ -22,7 +22,6 @@ from relay.upstream.circuit import Circuit, Circuits
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
-    from types import TracebackType
 
     from relay.config import ModelConfig
     from relay.request import GenerationRequest
@@ -144,12 +143,7 @@ class AttemptedCall:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         await self.aclose(error)
 
     def abandon(self) -> list[Event]:

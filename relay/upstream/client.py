@@ -25,8 +25,6 @@ from relay.upstream.silence import Silence
 from relay.upstream.unpack import unpacked
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from relay.config import ModelConfig, RelayConfig
     from relay.request import GenerationRequest
 
@@ -153,12 +151,7 @@ class Opening:
         del self._ask
         return self._call
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._call is not None:
             await self._call.aclose()
 

@@ -42,6 +42,14 @@ upstream_model = "other-1"
 """
 
 
+@pytest.fixture
+def with_fallback(tmp_path: Path, settings: Any, _site_settings: None) -> None:
+    """Two models, of which `other` may take the place of `fast`."""
+    path = tmp_path / "with_fallback.toml"
+    path.write_text(MODELS.replace("\n\n", '\nfallback = ["other"]\n\n', 1))
+    settings.RELAY_MODELS = str(path)
+
+
 @pytest.fixture(autouse=True)
 def _no_switch_is_known() -> Iterator[None]:
     switches._known = switches._Known()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -16,27 +16,15 @@ from chatapp.services.limits import usable_model
 from tests.chatapp.conftest import is_problem
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from chatapp.models import User
     from relay import MemoryStore
     from tests.chatapp.conftest import Api
     from tests.chatapp.pages import Browser
 
-ENTRY = 'dialect = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\nupstream_model = "m"\n'
-
-
-@pytest.fixture
-def models(tmp_path: Path, settings: Any) -> None:
-    path = tmp_path / "with_fallback.toml"
-    path.write_text(f"[models.fast]\n{ENTRY}fallback = ['other']\n[models.other]\n{ENTRY}")
-    settings.RELAY_MODELS = str(path)
-
-
 switch = sync_to_async(incidents.switch)
 
 
-@pytest.mark.usefixtures("models")
+@pytest.mark.usefixtures("with_fallback")
 async def test_a_model_that_is_off_is_refused_with_a_sentence(user: User, api: Api) -> None:
     await switch("fast", state="off", text="Back at noon.", by="root")
     problem = is_problem(await api.post("/api/responses", {"model": "fast", "input": "x"}), 503)
@@ -48,7 +36,7 @@ async def test_a_model_that_is_off_is_refused_with_a_sentence(user: User, api: A
     await api.ask()
 
 
-@pytest.mark.usefixtures("models")
+@pytest.mark.usefixtures("with_fallback")
 async def test_a_job_that_waited_meets_the_switch(user: User, api: Api, store: MemoryStore) -> None:
     rid = await api.ask()
     for state, fallback in (("fallback", ("other",)), ("off", ())):
@@ -78,7 +66,7 @@ def switch_elsewhere() -> None:
     ModelSwitch.objects.create(name="fast", state="off", by="root", at=timezone.now())
 
 
-@pytest.mark.usefixtures("models")
+@pytest.mark.usefixtures("with_fallback")
 async def test_nonsense_is_not_switched(user: User) -> None:
     with pytest.raises(KeyError):
         await switch("nope", state="off", text="", by="root")

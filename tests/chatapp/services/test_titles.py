@@ -20,7 +20,6 @@ from tests.chatapp.test_chat_views import make
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
     from relay import MemoryStore
 
@@ -144,13 +143,10 @@ async def test_who_names_them_is_a_setting(user: User, settings: Any) -> None:
 
 
 @pytest.mark.parametrize(("state", "named_by"), [("off", []), ("fallback", ["other"])])
+@pytest.mark.usefixtures("with_fallback")
 async def test_a_model_that_is_switched_names_nothing(
-    user: User, settings: Any, tmp_path: Path, state: str, named_by: list[str]
+    user: User, state: str, named_by: list[str]
 ) -> None:
-    entry = 'dialect = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\nupstream_model = "m"\n'
-    path = tmp_path / "with_fallback.toml"
-    path.write_text(f"[models.fast]\n{entry}fallback = ['other']\n[models.other]\n{entry}")
-    settings.RELAY_MODELS = str(path)
     await sync_to_async(incidents.switch)("fast", state=state, text="", by="root")
     chat = await answered(user)
     provider = Provider("Tides")
