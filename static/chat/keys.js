@@ -49,7 +49,9 @@ export class Keys {
   /** @param {KeyboardEvent} event */
   #act(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || this.#sheet?.open) return false;
-    const target = /** @type {HTMLElement} */ (event.target);
+    const at = /** @type {HTMLElement} */ (event.target);
+    // A field that has just been closed away keeps the focus until the next frame.
+    const target = at.checkVisibility() ? at : this.#document.body;
     if (event.key === 'Escape') return this.#leave(target);
     if (event.key === 'ArrowUp' && target.id === 'text') return this.#editLast(/** @type {HTMLTextAreaElement} */ (target));
     const typing = target.closest('input, textarea, select, [contenteditable]');

@@ -57,6 +57,24 @@ async def test_the_sheet_says_the_keys_and_switches_single_ones_off(person: Pers
     await expect(sheet.get_by_role("checkbox")).not_to_be_checked()
 
 
+async def test_a_key_in_the_frame_in_which_the_sheet_closed_is_not_lost(person: Person) -> None:
+    """Until the next frame the focus is still at the checkbox of the sheet, which is gone."""
+    page = person.page
+    await page.goto("/")
+    await person.until_alive()
+    await page.locator("h1").click()
+    await page.keyboard.press("?")
+    await expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    was, became = await page.evaluate("""() => {
+        document.querySelector('#keys').close();
+        const was = document.activeElement.id;
+        const key = { key: '/', bubbles: true, cancelable: true };
+        document.activeElement.dispatchEvent(new KeyboardEvent('keydown', key));
+        return [was, document.activeElement.id];
+    }""")
+    assert (was, became) == ("single-keys", "text")
+
+
 async def test_from_message_to_message_and_out_of_a_form(person: Person) -> None:
     page = person.page
     await page.goto("/")
