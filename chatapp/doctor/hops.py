@@ -76,6 +76,7 @@ _OF_APPLICATION: Final = {
     "idle_timeout": "look for a limit of time around chatapp.asgi, or set RELAY_HEARTBEAT_S "
     "below it",
     "leave_unnoticed": "look for an ASGI middleware that keeps http.disconnect for itself",
+    "unexamined": "examine again when the server is less busy",
 }
 _ADVICE: Final = {"nginx": _OF_NGINX, "Caddy": _OF_CADDY, APPLICATION: _OF_APPLICATION}
 

@@ -199,6 +199,23 @@ def _leaving(report: Report) -> Iterator[Finding]:
         )
 
 
+def _unexamined(report: Report) -> Iterator[Finding]:
+    """What is not said must not pass for what is well."""
+    path = report.public
+    looks = {
+        "an answer without our headers": path.bare,
+        "a silence": path.quiet,
+        "seven tabs": path.tabs,
+        "a viewer who leaves": path.leave,
+    }
+    if missing := [name for name, seen in looks.items() if seen is None]:
+        what = (
+            "Not examined, because the server did not let it be seen in time: "
+            f"{', '.join(missing)}. Nothing is said about it here."
+        )
+        yield _make(report, "unexamined", what, level=Level.NOTE, hop=hops.APPLICATION)
+
+
 def _half_close(report: Report) -> Iterator[Finding]:
     if report.public.half_close == "closed":
         what = (
@@ -253,4 +270,5 @@ _LOOKS: Final[tuple[_Look, ...]] = (
     _clock,
     _behind,
     _half_close,
+    _unexamined,
 )

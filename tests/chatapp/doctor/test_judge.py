@@ -144,3 +144,11 @@ def test_faults_come_before_notes() -> None:
     report = Report(heartbeat_s=15, public=a_path(flow, half_close="closed"))
     levels = [finding.level for finding in judge(report)]
     assert levels == [Level.FAULT, Level.NOTE, Level.NOTE]
+
+
+def test_what_could_not_be_seen_is_named_and_not_passed_over() -> None:
+    told = found(a_path(leave=None, tabs=None))["unexamined"]
+    assert told.level is Level.NOTE
+    assert "seven tabs, a viewer who leaves." in told.what
+    assert "silence" not in told.what
+    assert "again" in told.change
