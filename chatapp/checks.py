@@ -49,7 +49,7 @@ def check_models(**kwargs: Any) -> list[CheckMessage]:
     try:
         found = catalog.catalog()
     except catalog.CatalogError as exc:
-        return [Error(str(exc), hint="See the models file in README.md.", id="chatapp.E001")]
+        return [Error(str(exc), hint="See deploy/models.example.toml.", id="chatapp.E001")]
     return [
         *(Warning(text, id="chatapp.W001") for text in found.warnings),
         *(Warning(text, id="chatapp.W002") for text in odd_fallbacks(found.models)),

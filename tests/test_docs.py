@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from chatapp.api import api
 from chatapp.settings import SETTINGS_DOC
+from tests.test_house import tracked
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
@@ -15,6 +17,32 @@ PROTOCOL = (ROOT / "relay" / "PROTOCOL.md").read_text()
 def test_the_settings_table_is_the_code() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", README, re.MULTILINE)
     assert rows == [(s.name, s.default, s.meaning) for s in SETTINGS_DOC]
+
+
+def test_the_table_of_routes_is_the_code() -> None:
+    table = (ROOT / "chatapp" / "api" / "API.md").read_text()
+    rows = re.findall(r"^\| ([A-Z]+) \| `(.*?)` \| (.*?) \|$", table, re.MULTILINE)
+    assert rows == [
+        (method.upper(), path.removeprefix("/api"), route["description"].splitlines()[0])
+        for path, methods in api.get_openapi_schema()["paths"].items()
+        for method, route in methods.items()
+    ]
+
+
+def test_every_link_between_documents_leads_somewhere() -> None:
+    documents = [
+        path
+        for path in tracked()
+        if path.suffix == ".md" and not {"vendor", "fixtures"} & set(path.parts)
+    ]
+    assert Path("deploy/OPERATIONS.md") in documents
+    dead = [
+        f"{document}: {target}"
+        for document in documents
+        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", (ROOT / document).read_text())
+        if not (ROOT / document.parent / target).exists()
+    ]
+    assert not dead
 
 
 def test_the_two_commands_are_in_the_makefile() -> None:

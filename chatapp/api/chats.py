@@ -58,6 +58,7 @@ async def start_chat(request: HttpRequest, data: ChatIn) -> Status[Chat]:
 
 @router.get("/{uuid:chat_id}", response=ChatOut, url_name="chat")
 async def get_chat(request: HttpRequest, chat_id: UUID) -> Chat:
+    """One chat: its title, its model, and how that is asked."""
     return await own_chat(request, chat_id)
 
 
