@@ -14,6 +14,8 @@ export class Mirror {
   #looking = false;
   /** The last message of the branch that is shown, as the server told it last. @type {number | null} */
   #last = null;
+  /** This page may be of any age. */
+  #old = false;
 
   /**
    * @param {object} options
@@ -37,19 +39,26 @@ export class Mirror {
     await this.look();
   }
 
+  /** Too much has changed to be told, this chat perhaps. */
+  async renew() {
+    this.#old = true;
+    await this.look();
+  }
+
   /** Again, after whatever kept it from looking. */
   async look() {
     if (this.#looking) return;
     this.#looking = true;
-    while (this.#last !== null && !this.#busy() && !this.#isHere(this.#last)) {
+    while ((this.#old || !this.#isHere()) && !this.#busy()) {
+      this.#old = false;
       if (await this.#take()) break;
+      this.#old = true;
     }
     this.#looking = false;
   }
 
-  /** @param {number} last */
-  #isHere(last) {
-    return this.#transcript.lastElementChild?.id === `message-${last}`;
+  #isHere() {
+    return this.#last === null || this.#transcript.lastElementChild?.id === `message-${this.#last}`;
   }
 
   /** @returns {Promise<boolean>} false: something was asked here meanwhile, so that page is an old one */

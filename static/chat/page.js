@@ -200,6 +200,7 @@ const mirror = new Mirror({
   },
 });
 shared.listen(0, ({ kind, data }) => {
+  if (kind === 'stale') void mirror.renew();
   if (kind === 'chat' && data.id === page.chat && !data.deleted) void mirror.changed(data.last);
 });
 keepWhenOffline(() => composer.trouble(words.table.branches.offline));
