@@ -12,7 +12,8 @@
  * @typedef {object} World what a test brings
  * @property {import('./stream.js').Env} env
  * @property {LockManager | null} locks
- * @property {(() => BroadcastChannel) | null} channel
+ * @property {((name: string) => BroadcastChannel) | null} channel
+ * @property {number} version of what tabs say to one another
  * @property {() => boolean} visible
  */
 import { randomId } from './http.js';
@@ -21,7 +22,11 @@ import { openPresence } from './presence.js';
 import { browser } from './stream.js';
 import { VirtualStream } from './virtual.js';
 
-const LOCK = 'unbroken.line';
+/**
+ * Of what tabs say to one another. A tab that was open before a deploy stays what it was: raised with
+ * every change of what is said, so that tabs of two versions have a line each, and never hear one another.
+ */
+export const VERSION = 1;
 /** A leader that does not even say that it has heard is hung: a tab that is looked at takes over. */
 export const DEAF_MS = 1_000;
 /** However much a line says, each part of it shows a sign of life so often; below SILENCE_MS. */
@@ -31,6 +36,8 @@ const EVENTS = /^\/api\/responses\/([^/?]+)\/events\?/;
 export class Shared {
   #tab = randomId();
   #world;
+  /** Of the lock and of the channel. */
+  #name;
   #presence;
   #pingedMs = 0;
   /** @type {Set<VirtualStream>} */
@@ -58,6 +65,7 @@ export class Shared {
   constructor(presence, world = here()) {
     this.#presence = presence;
     this.#world = world;
+    this.#name = `unbroken.line.${world.version}`;
   }
 
   get leads() {
@@ -105,7 +113,7 @@ export class Shared {
       this.#lead();
       return;
     }
-    this.#channel = channel();
+    this.#channel = channel(this.#name);
     this.#channel.onmessage = (event) => this.#hear(event.data);
     this.#presence.lineIsOurs = visible();
     this.#campaign(visible());
@@ -152,7 +160,7 @@ export class Shared {
     const options = steal ? { steal: true } : { signal: waiting.signal };
     const { locks } = this.#world;
     /** @type {LockManager} */ (locks)
-      .request(LOCK, options, () => {
+      .request(this.#name, options, () => {
         if (attempt !== this.#attempt) return undefined;
         this.#lead();
         return held;
@@ -251,8 +259,9 @@ export class Shared {
 /** @returns {World} */
 function here() {
   const locks = globalThis.navigator?.locks ?? null; // on https and localhost only
-  const channel = globalThis.BroadcastChannel ? () => new BroadcastChannel(LOCK) : null;
-  return { env: browser, locks, channel, visible: () => document.visibilityState === 'visible' };
+  /** @type {World['channel']} */
+  const channel = globalThis.BroadcastChannel ? (name) => new BroadcastChannel(name) : null;
+  return { env: browser, locks, channel, version: VERSION, visible: () => document.visibilityState === 'visible' };
 }
 
 /** @type {Shared | null} */

@@ -69,21 +69,27 @@ export class Unsent {
 
   /** @returns {Entry[]} the oldest first */
   all() {
+    return [...(this.#kept() ?? []).filter(isEntry), ...this.#here];
+  }
+
+  /** @returns {any[] | null} also what another version has put there; null: nothing can be added */
+  #kept() {
     try {
       const kept = JSON.parse(this.#store?.getItem(this.#key) ?? '[]');
-      return [...(Array.isArray(kept) ? kept.filter(isEntry) : []), ...this.#here];
+      return this.#store && Array.isArray(kept) ? kept : null;
     } catch {
-      return [...this.#here];
+      return null;
     }
   }
 
   /** @param {Entry} entry */
   add(entry) {
+    const kept = this.#kept();
     try {
-      if (!this.#store) throw new Error('no storage');
-      this.#keep([...this.all().filter((one) => !this.#here.includes(one)), entry]);
+      if (kept === null) this.#here.push(entry);
+      else this.#keep([...kept, entry]);
     } catch {
-      this.#here.push(entry); // full, or forbidden
+      this.#here.push(entry); // it is full
     }
     this.#on.changed();
     this.#later();
@@ -169,16 +175,16 @@ export class Unsent {
    * @param {(entry: Entry) => Entry | null} change
    */
   #change(key, change) {
-    /** @param {Entry[]} entries */
+    /** @param {any[]} entries of another version's nothing is known: they stay as they are */
     const changed = (entries) =>
-      entries.map((one) => (one.key === key ? change(one) : one)).filter((one) => one !== null);
-    const kept = this.all().filter((one) => !this.#here.includes(one));
+      entries.map((one) => (isEntry(one) && one.key === key ? change(one) : one)).filter((one) => one !== null);
+    const kept = this.#kept();
     this.#here = changed(this.#here);
-    if (this.#store) this.#keep(changed(kept));
+    if (kept !== null) this.#keep(changed(kept));
     this.#on.changed();
   }
 
-  /** @param {Entry[]} entries */
+  /** @param {any[]} entries */
   #keep(entries) {
     if (entries.length) this.#store?.setItem(this.#key, JSON.stringify(entries));
     else this.#store?.removeItem(this.#key);

@@ -13,7 +13,7 @@ from tests.browser.test_devices import HIDE
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, Request
+    from playwright.async_api import BrowserContext, Request, Route
 
     from tests.browser.conftest import Person
 
@@ -91,6 +91,44 @@ async def test_the_tab_that_holds_the_line_closes_and_nobody_notices(person: Per
     assert await answer.text() == words(150)
     said = set(await person.page.evaluate("window.said"))
     assert not any("connection" in sentence.lower() for sentence in said), said
+
+
+def later(shared: str) -> str:
+    """shared.js of a later version: other words, and an old one with another meaning."""
+    for now, then in (
+        ("export const VERSION = 1;", "export const VERSION = 2;"),
+        ("'want'", "'wish'"),
+        ("postMessage({ kind: 'leads' })", "postMessage({ kind: 'said' })"),
+        (
+            "if (kind === 'said')",
+            "if (kind === 'said' && !message.items) this.#wantAll(); else if (kind === 'said')",
+        ),
+    ):
+        assert now in shared
+        shared = shared.replace(now, then)
+    return shared
+
+
+async def test_tabs_of_before_and_after_a_deploy_each_go_on(person: Person) -> None:
+    """PROTOCOL 15.6"""
+
+    async def deployed(route: Route) -> None:
+        reply = await route.fetch()
+        await route.fulfill(response=reply, body=later(await reply.text()))
+
+    await person.page.goto("/")
+    answer = await person.ask("say:300 every:40")
+    old = [answer, (await person.tab(person.page.url)).answer]
+    await old[1].until_words(5)
+    await person.context.route("**/chat/shared.js", deployed)
+    fresh = [(await person.tab(person.page.url)).answer for _ in range(2)]
+    await fresh[1].until_words(50)
+    await old[1].page.bring_to_front()
+    await old[1].page.close()
+    await fresh[1].page.close()
+    for one in (old[0], fresh[0]):
+        await one.until_status("completed", timeout_s=60)
+        assert await one.text() == words(300)
 
 
 async def test_a_tab_that_is_left_says_so_for_itself_alone(person: Person) -> None:

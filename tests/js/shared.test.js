@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { DEAF_MS } from '../../static/chat/shared.js';
+import { DEAF_MS, VERSION } from '../../static/chat/shared.js';
 import { SILENCE_MS } from '../../static/chat/stream.js';
 import { VirtualStream } from '../../static/chat/virtual.js';
 import { settle } from './ground.js';
@@ -116,7 +116,7 @@ for (const how of /** @type {const} */ (['close', 'freeze'])) {
 test('a leader that hears nothing is replaced by a tab that is looked at', async () => {
   const browser = new Browser();
   begin(browser, 'a');
-  void browser.locks?.request('line', {}, () => new Promise(() => {})).catch(() => {}); // hung
+  void browser.locks?.request(`unbroken.line.${VERSION}`, {}, () => new Promise(() => {})).catch(() => {}); // hung
   const tab = browser.open(false);
   const one = tab.follow('a');
   await browser.pass(10 * DEAF_MS);

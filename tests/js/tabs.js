@@ -1,68 +1,73 @@
 /** A browser of several tabs, and a server with a line: for tests of what the tabs share. */
 import { Folder, emptySnapshot } from '../../static/chat/fold.js';
-import { Shared } from '../../static/chat/shared.js';
+import { Shared, VERSION } from '../../static/chat/shared.js';
 import { Follower } from '../../static/chat/stream.js';
 import { FakeClock, settle } from './ground.js';
 import { Connection } from './server.js';
 
-/** One lock, as the Web Locks API has it: a queue, `steal` and `signal`. */
+/** Locks of any names, each as the Web Locks API has it: a queue, `steal` and `signal`. */
 export class FakeLocks {
-  /** @type {any} */
-  #held = null;
-  /** @type {any[]} */
-  #queue = [];
+  /** By name. @type {Map<string, {held: any, queue: any[]}>} */
+  #locks = new Map();
 
   /** @type {any} */
-  request = (/** @type {string} */ _name, /** @type {any} */ options, /** @type {any} */ run) =>
+  request = (/** @type {string} */ name, /** @type {any} */ options, /** @type {any} */ run) =>
     new Promise((resolve, reject) => {
+      const lock = this.#locks.get(name) ?? { held: null, queue: [] };
+      this.#locks.set(name, lock);
       const wish = { run, resolve, reject };
       if (options.steal) {
-        const loser = this.#held;
-        this.#held = null;
-        this.#grant(wish);
+        const loser = lock.held;
+        lock.held = null;
+        this.#grant(lock, wish);
         // It may hear of the new leader before it hears that it is none.
         setImmediate(() => setImmediate(() => loser?.reject(new DOMException('stolen', 'AbortError'))));
         return;
       }
       options.signal?.addEventListener('abort', () => {
-        if (!this.#queue.includes(wish)) return;
-        this.#queue = this.#queue.filter((other) => other !== wish);
+        if (!lock.queue.includes(wish)) return;
+        lock.queue = lock.queue.filter((other) => other !== wish);
         reject(options.signal.reason);
       });
-      this.#queue.push(wish);
-      this.#next();
+      lock.queue.push(wish);
+      this.#next(lock);
     });
 
-  #next() {
-    if (this.#held === null && this.#queue.length > 0) this.#grant(this.#queue.shift());
+  /** @param {{held: any, queue: any[]}} lock */
+  #next(lock) {
+    if (lock.held === null && lock.queue.length > 0) this.#grant(lock, lock.queue.shift());
   }
 
-  /** @param {any} wish */
-  #grant(wish) {
-    this.#held = wish;
+  /** @param {{held: any, queue: any[]}} lock @param {any} wish */
+  #grant(lock, wish) {
+    lock.held = wish;
     queueMicrotask(async () => {
       const value = await wish.run({});
-      if (this.#held !== wish) return; // stolen meanwhile
-      this.#held = null;
+      if (lock.held !== wish) return; // stolen meanwhile
+      lock.held = null;
       wish.resolve(value);
-      this.#next();
+      this.#next(lock);
     });
   }
 }
 
-/** Channels of one name: everybody hears everybody else, a copy, a little later. */
+/** Of each name everybody hears everybody else, a copy, a little later. */
 export class FakeChannels {
   /** @type {Set<any>} */
   #open = new Set();
+  /** All that was said. @type {any[]} */
+  said = [];
 
-  open = () => {
+  open = (/** @type {string} */ name) => {
     /** @type {any} */
     const channel = {
+      name,
       onmessage: null,
       postMessage: (/** @type {any} */ message) => {
         const data = structuredClone(message);
+        this.said.push(data);
         for (const other of this.#open) {
-          if (other === channel) continue;
+          if (other === channel || other.name !== name) continue;
           queueMicrotask(() => this.#open.has(other) && other.onmessage?.({ data }));
         }
       },
@@ -187,8 +192,8 @@ export class Tab {
   /** @type {any[]} */
   heard = [];
 
-  /** @param {Browser} browser @param {boolean} visible */
-  constructor(browser, visible) {
+  /** @param {Browser} browser @param {boolean} visible @param {number} [version] */
+  constructor(browser, visible, version = VERSION) {
     this.browser = browser;
     this.visible = visible;
     this.env = { ...browser.env };
@@ -196,6 +201,7 @@ export class Tab {
       env: this.env,
       locks: browser.locks,
       channel: browser.channels?.open ?? null,
+      version,
       visible: () => this.visible,
     });
     this.shared.start();
@@ -264,10 +270,10 @@ export class Browser {
     return { fetch: this.server.fetch, setTimeout, clearTimeout, now, random };
   }
 
-  /** @param {boolean} [visible] */
-  open(visible = true) {
+  /** @param {boolean} [visible] @param {number} [version] of its scripts */
+  open(visible = true, version = VERSION) {
     if (visible) for (const other of this.tabs) other.visible = false;
-    const tab = new Tab(this, visible);
+    const tab = new Tab(this, visible, version);
     this.tabs.add(tab);
     return tab;
   }
