@@ -17,7 +17,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Final
 
+from chatapp.named import undirected
+
 HEADER: Final = re.compile(r"Attached: ([^\n]{1,100}) \([0-9]{1,9} characters\)")
+_HEADERS: Final = re.compile(r"^Attached: [^\n]{1,100} \([0-9]{1,9} characters\)$", re.MULTILINE)
 FENCE: Final = re.compile(r"~{4,}")
 PREVIEW_CHARS: Final = 120
 
@@ -55,10 +58,16 @@ def parts_of(text: str) -> list[Part]:
             n += 1
             continue
         _add(parts, lines[begun:n])
-        parts.append(Part("\n".join(lines[n + 2 : places[at]]), header[1]))
+        name = undirected(header[1]) or "Text"
+        parts.append(Part("\n".join(lines[n + 2 : places[at]]), name))
         begun = n = places[at] + 1
     _add(parts, lines[begun:])
     return parts
+
+
+def named_plainly(text: str) -> str:
+    """The same text, where names of what is attached are what a page shows."""
+    return _HEADERS.sub(lambda header: undirected(header[0]), text)
 
 
 def _add(parts: list[Part], lines: list[str]) -> None:

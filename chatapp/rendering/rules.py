@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from chatapp.named import DIRECTIONS
 from chatapp.rendering.links import is_link
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ MAX_MATH_UNITS: Final = 1_000
 MAX_MATH_LINES: Final = 200
 """Of one formula within a line, and of one that stands alone."""
 
-_DIRECTIONS: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _BLANK: Final = " \t\n"
 _ALNUM: Final = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _WORD: Final = re.compile(r"[ (][A-Za-z]{3}")
@@ -64,7 +64,7 @@ def prepared(text: str) -> str:
     Lines end with LF, and marks that turn the direction of reading are to be seen, because they
     can make a program or a name look like another one.
     """
-    return _DIRECTIONS.sub(lambda mark: f"⟨U+{ord(mark[0]):X}⟩", text.replace("\r", ""))
+    return DIRECTIONS.sub(lambda mark: f"⟨U+{ord(mark[0]):X}⟩", text.replace("\r", ""))
 
 
 def parse(text: str) -> list[Token]:

@@ -13,6 +13,7 @@ from chatapp import audit, catalog, runtime
 from chatapp.finalize import database_errors, plain
 from chatapp.middleware.threads import on_database_thread
 from chatapp.models import Chat, Message, Picture, Response, User
+from chatapp.named import undirected
 from chatapp.redaction import RedactionFailed, redact
 from chatapp.services import limits
 from chatapp.services.errors import BadInput, NotChecked, UnknownModel
@@ -187,4 +188,4 @@ def _empty(chat: Chat, now: datetime) -> None:
 
 
 def _title(text: str) -> str:
-    return plain(" ".join(text.split()))[:TITLE_CHARS]
+    return plain(" ".join(undirected(text).split()))[:TITLE_CHARS]

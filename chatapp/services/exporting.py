@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from chatapp.attached import named_plainly
 from chatapp.finalize import database_errors
 from chatapp.middleware.threads import on_database_thread
 from chatapp.models import Chat, Message, Picture
@@ -62,7 +63,7 @@ def markdown_of(chat: Chat, messages: Iterable[Message]) -> str:
             pictures = [
                 f"*A picture, {p['width']} by {p['height']} pixels.*" for p in message.pictured
             ]
-            parts += ["## You", *pictures, *filter(None, [message.text])]
+            parts += ["## You", *pictures, *filter(None, [named_plainly(message.text)])]
             begun, text = 0, ""
             continue
         if begun:

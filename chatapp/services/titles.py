@@ -23,6 +23,7 @@ from chatapp import audit, runtime, switches
 from chatapp.finalize import database_errors, plain
 from chatapp.middleware.threads import on_database_thread
 from chatapp.models import Chat, Message
+from chatapp.named import undirected
 from relay import GenerationRequest, UpstreamError, new_response_id, now_rfc3339
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def title_in(text: str) -> str:
     if not lines or len(lines[0]) > RAMBLING_CHARS:
         return ""
     name = re.sub(r"^(title|name)\s*:\s*", "", lines[0].strip(" \t#*"), flags=re.IGNORECASE)
-    name = plain(" ".join(name.split()).strip(" \"'“”„«»`*#").rstrip(".:"))
+    name = plain(" ".join(undirected(name).split()).strip(" \"'“”„«»`*#").rstrip(".:"))
     if len(name) > TITLE_CHARS:
         name = name[:TITLE_CHARS].rsplit(" ", 1)[0] + "…"
     return name if any(c.isalnum() for c in name) else ""

@@ -14,6 +14,7 @@ from chatapp import audit, catalog, runtime
 from chatapp.finalize import database_errors, plain
 from chatapp.middleware.threads import on_database_thread, transact
 from chatapp.models import Chat, Message, MessageQuerySet, Response, User
+from chatapp.named import undirected
 from chatapp.services import showing
 from chatapp.services.ends import rfc3339
 from chatapp.services.errors import ChatBusy, EnoughRunning, KeyReused, QueueFull, Unconfirmed
@@ -295,7 +296,7 @@ def _grow(draft: Draft, chat: Chat, spot: _Spot, response: Response) -> Written:
             parent_id=below,
         )
         below, last = question.pk, last + 1
-        chat.title = chat.title or " ".join(text.split())[:TITLE_CHARS] or gettext("Picture")
+        chat.title = chat.title or _first_words(text) or gettext("Picture")
     answer = Message.objects.create(
         chat=chat,
         role=Message.Role.ASSISTANT,
@@ -360,3 +361,8 @@ def begin(response_id: str, now: datetime) -> Response | None:
         return None
     audit.begun(row)
     return row
+
+
+def _first_words(text: str) -> str:
+    """A name for now; "" only for no text at all."""
+    return " ".join(undirected(text).split())[:TITLE_CHARS] or ("…" if text.strip() else "")

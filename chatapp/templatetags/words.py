@@ -21,6 +21,7 @@ from django.utils.translation import get_language, gettext, override
 
 from chatapp.attached import Part, parts_of
 from chatapp.languages import SOURCE
+from chatapp.named import undirected
 from chatapp.numerals import grouped
 from relay import Snapshot, Status
 
@@ -183,6 +184,12 @@ def _words_json_in(language: str) -> SafeString:
 def deleted(title: str) -> str:
     """What a person who may bring a chat back is told."""
     return word("chats.deleted").format(title=title)
+
+
+@register.filter(name="undirected")
+def undirected_name(text: str) -> str:
+    """Of what somebody typed, where it is said as a name."""
+    return undirected(text)
 
 
 @register.filter

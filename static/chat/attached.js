@@ -5,6 +5,8 @@
  * @typedef {import('./drafts.js').Attached} Attached
  */
 
+import { undirected } from './names.js';
+
 const HEADER = /^Attached: ([^\n]{1,100}) \([0-9]{1,9} characters\)$/u;
 const FENCE = /^~{4,}$/;
 const PREVIEW_CHARS = 120;
@@ -27,7 +29,7 @@ function block({ name, text }) {
 
 /** @param {string} name */
 function oneLine(name) {
-  return name.replace(/\s+/g, ' ').trim().slice(0, 80) || 'Text';
+  return undirected(name).replace(/\s+/g, ' ').trim().slice(0, 80) || 'Text';
 }
 
 /**
@@ -53,7 +55,7 @@ export function partsOf(text) {
     const end = header && after(fences.get(lines[n + 1]) ?? [], n + 1);
     if (!header || !end) continue;
     add(parts, lines.slice(begun, n));
-    parts.push({ name: header[1], text: lines.slice(n + 2, end).join('\n') });
+    parts.push({ name: undirected(header[1]) || 'Text', text: lines.slice(n + 2, end).join('\n') });
     begun = end + 1;
     n = end;
   }

@@ -3,8 +3,9 @@
  * dropped. Each can be opened and changed, put into the box, or taken away; a message carries them as
  * text (attached.js).
  */
-import { size } from './question.js';
 import { preview } from './attached.js';
+import { undirected } from './names.js';
+import { size } from './question.js';
 
 /** A paste longer than this is not what a person is writing. Two screens of a desk. */
 export const LONG_CHARS = 8_000;
@@ -41,7 +42,7 @@ export class Attachments {
   replace(texts) {
     this.#texts = [];
     this.#list.replaceChildren();
-    for (const { name, text } of texts) this.#add({ name: String(name), text: String(text) });
+    for (const { name, text } of texts) this.#add({ name: undirected(String(name)), text: String(text) });
     this.#list.hidden = this.#texts.length === 0;
   }
 
@@ -51,7 +52,7 @@ export class Attachments {
    */
   add(text, name) {
     this.#number = Math.max(this.#number + 1, this.#texts.length + 1);
-    this.#add({ name: name ?? `${this.#words.table.attached.pasted} ${this.#number}`, text });
+    this.#add({ name: undirected(name ?? `${this.#words.table.attached.pasted} ${this.#number}`), text });
     this.#list.hidden = false;
     this.#changed(null);
   }

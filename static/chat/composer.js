@@ -13,6 +13,7 @@
  */
 import { withAttached } from './attached.js';
 import { Attachments, LONG_CHARS } from './attachments.js';
+import { undirected } from './names.js';
 import { grouped } from './numerals.js';
 import { ModelPicker } from './picker.js';
 import { Pictures } from './pictures.js';
@@ -274,13 +275,14 @@ export class Composer {
   /** @param {File} file of text, or of what cannot be taken */
   async #read(file) {
     const { not_text: notText, too_long: tooLong } = this.#words.table.attached;
-    if (this.#limit && file.size > this.#limit) return this.trouble(fill(tooLong, { name: file.name }));
+    const name = undirected(file.name);
+    if (this.#limit && file.size > this.#limit) return this.trouble(fill(tooLong, { name }));
     try {
       const text = new TextDecoder('utf-8', { fatal: true }).decode(await file.arrayBuffer());
       if (text.includes('\0')) throw new TypeError('no text');
       this.#attachments.add(text.replace(/\r\n?/g, '\n'), file.name);
     } catch {
-      this.trouble(fill(notText, { name: file.name }));
+      this.trouble(fill(notText, { name }));
     }
   }
 

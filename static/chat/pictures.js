@@ -2,6 +2,7 @@
  * Pictures beside the box. Each is made smaller here, to what models look at anyway: that is quick to
  * send, and nothing but the picture is in it, no place and no camera.
  */
+import { undirected } from './names.js';
 import { fill } from './words.js';
 
 /** Of the longer side. Anthropic and OpenAI make larger ones smaller themselves. */
@@ -55,8 +56,8 @@ export class Pictures {
     if (!this.welcome) return this.#trouble(this.#words.not_seen);
     if (this.#pictures.length >= most) return this.#trouble(fill(this.#words.too_many, { count: most }));
     const blob = await smaller(file, size);
-    if (blob === null) return this.#trouble(fill(this.#words.not_taken, { name: file.name }));
-    if (blob.size > size) return this.#trouble(fill(this.#words.too_large, { name: file.name }));
+    if (blob === null) return this.#trouble(fill(this.#words.not_taken, { name: undirected(file.name) }));
+    if (blob.size > size) return this.#trouble(fill(this.#words.too_large, { name: undirected(file.name) }));
     this.#pictures.push({ url: await dataUrl(blob), bytes: blob.size });
     this.#show();
     this.#changed();

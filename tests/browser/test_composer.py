@@ -114,11 +114,11 @@ async def test_a_file_of_text_is_attached_and_one_that_is_none_is_not(person: Pe
     await person.until_alive()
     pick = page.locator("[data-part=pick]")
     await pick.set_input_files(
-        {"name": "notes.md", "mimeType": "text/markdown", "buffer": "# Nötes".encode()}
+        {"name": "no\u202etes.md\u2066", "mimeType": "text/markdown", "buffer": "# Nötes".encode()}
     )
     await expect(page.locator("[data-part=attached] li")).to_contain_text("notes.md")
     await pick.set_input_files(
-        {"name": "a.zip", "mimeType": "application/zip", "buffer": b"PK\x03\x04\xff\x00"}
+        {"name": "\u202ea.zip", "mimeType": "application/zip", "buffer": b"PK\x03\x04\xff\x00"}
     )
     await expect(person.trouble).to_have_text(table()["attached"]["not_text"].format(name="a.zip"))
     item = page.locator("[data-part=attached] li")

@@ -64,3 +64,19 @@ def test_a_list_of_messages_becomes_a_tree_in_which_tries_are_versions(migrate: 
         }
         assert chat.current.text == "zwei"
     assert new.get_model("chatapp", "Chat").objects.get(pk=empty.pk).current is None
+
+
+def test_titles_that_turn_the_direction_of_reading_are_put_straight(migrate: Any) -> None:
+    old = migrate("0024_never_replaced")
+    user = old.get_model("chatapp", "User").objects.create(username="ann")
+    now = timezone.now()
+    titles = ["photo\u202egpj.exe", "\u2066", "عن\u200f.", "", "as it was"]
+    chats = [
+        old.get_model("chatapp", "Chat").objects.create(
+            user=user, model="m", updated_at=now, changed_at=now, title=title
+        )
+        for title in titles
+    ]
+    new = migrate("0025_titles_undirected").get_model("chatapp", "Chat").objects
+    found = [new.get(pk=chat.pk).title for chat in chats]
+    assert found == ["photogpj.exe", "…", "عن\u200f.", "", "as it was"]

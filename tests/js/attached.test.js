@@ -26,6 +26,8 @@ test('without words it stands alone, and a name is one line', () => {
   const text = withAttached('', [{ name: ' a\nb ', text: 'x' }]);
   assert.equal(text, 'Attached: a b (1 characters)\n~~~~\nx\n~~~~');
   assert.equal(withAttached('Hello ', []), 'Hello ');
+  assert.match(withAttached('', [{ name: 'photo\u202Egpj.exe', text: 'x' }]), /^Attached: photogpj\.exe \(/);
+  assert.match(withAttached('', [{ name: '\u202E', text: 'x' }]), /^Attached: Text \(/);
 });
 
 test('thousands that are not closed take no time', () => {

@@ -8,6 +8,7 @@
  * @typedef {any} State
  */
 import { MarkdownIt } from '../../vendor/markdown.js';
+import { DIRECTIONS } from '../names.js';
 import { trimmed } from './blanks.js';
 import { isLink } from './links.js';
 
@@ -20,8 +21,6 @@ export const MAX_INLINE_UNITS = 20_000;
 /** UTF-16 units of one formula within a line, and lines of one that stands alone. */
 export const MAX_MATH_UNITS = 1_000;
 export const MAX_MATH_LINES = 200;
-
-const DIRECTIONS = /[\u202A-\u202E\u2066-\u2069]/g;
 
 const parser = new MarkdownIt('commonmark', { html: false, maxNesting: MAX_LEVEL + 10 });
 parser.enable(['table', 'strikethrough']);

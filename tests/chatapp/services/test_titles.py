@@ -166,6 +166,8 @@ async def test_a_model_that_is_switched_names_nothing(
         ("潮の満ち引き。", "潮の満ち引き。"),
         ("\n\nTides\nand more", "Tides"),
         ("word " * 15, "word " * 11 + "word…"),
+        ("photo\u202egpj.exe", "photogpj.exe"),
+        ("\u2066صورة\u2069", "صورة"),
         ("...", ""),
         ("x" * 101, ""),
     ],
