@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 REDIS_S: Final = 2.0
 SHARDS_TRIED: Final = 200
 LONG_RETENTION_S: Final = 7 * 86_400
+OLDEST_REDIS: Final = (7, 2)
+"""Before it a consumer that waits and gets nothing leaves no trace, so idle workers seem absent."""
 
 
 def register_all() -> None:
@@ -204,6 +206,7 @@ def check_redis(**kwargs: Any) -> list[CheckMessage]:
             id="chatapp.W004",
         )
         return [*found, unasked]
+    found += _too_old({str(info["redis_version"]) for info in infos})
     policies = {info.get("maxmemory_policy", "noeviction") for info in infos} - {"noeviction"}
     if policies:
         found.append(
@@ -233,6 +236,21 @@ def check_redis(**kwargs: Any) -> list[CheckMessage]:
             )
         )
     return found
+
+
+def _too_old(versions: set[str]) -> list[CheckMessage]:
+    """Valkey calls itself Redis 7.2.4 there, whichever it is."""
+    old = {one for one in versions if tuple(map(int, one.split(".")[:2])) < OLDEST_REDIS}
+    if not old:
+        return []
+    return [
+        Error(
+            f"Redis {', '.join(sorted(old))} is too old: workers that wait for questions are not "
+            "seen there, so /readyz and an alert say that there are none.",
+            hint="Use Valkey 8 or later, or Redis 7.2 or later.",
+            id="chatapp.E007",
+        )
+    ]
 
 
 def _primaries(client: redis.Redis | redis.RedisCluster) -> list[redis.Redis]:

@@ -53,7 +53,7 @@ async def examine(
 
     Args:
         url: the site's address as its users type it.
-        direct: the same server's address past the proxy.
+        direct: the same server's address past the proxy, asked by the name that its users type.
         heartbeat_s: silence to be outlasted; by default what the server says is its own.
         verify: whether certificates must be good.
 
@@ -64,7 +64,9 @@ async def examine(
     if not verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    probers = [_Prober(way, ticket, gap_ms, context) for way in ways]
+    # Past the proxy it is the same site: by an address alone ALLOWED_HOSTS would refuse it.
+    host = urlsplit(url).netloc.rpartition("@")[2]
+    probers = [_Prober(way, host, ticket, gap_ms, context) for way in ways]
     flows = await asyncio.gather(*(prober.first_flow() for prober in probers))
     if heartbeat_s is None:
         heartbeat_s = float(flows[0].hello.get("heartbeat_s", 15.0))
@@ -79,12 +81,15 @@ async def examine(
 class _Prober:
     """One way to the server."""
 
-    def __init__(self, url: str, ticket: str, gap_ms: int, context: ssl.SSLContext) -> None:
+    def __init__(
+        self, url: str, host: str, ticket: str, gap_ms: int, context: ssl.SSLContext
+    ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise CannotExamine(f"{url!r} is no address; give one like https://chat.example.org")
         self._url = f"{parts.scheme}://{parts.netloc}"
         self._parts = parts
+        self._host = host
         self._ticket = ticket
         self._gap_ms = gap_ms
         self._context = context
@@ -155,7 +160,11 @@ class _Prober:
             http2=True,
             verify=self._context,
             trust_env=False,  # the way of a browser, not that of this shell
-            headers={"Authorization": f"Bearer {self._ticket}", **BROWSER},
+            headers={
+                "Host": self._host,
+                "Authorization": f"Bearer {self._ticket}",
+                **BROWSER,
+            },
             limits=httpx.Limits(max_connections=connections),
             timeout=httpx.Timeout(CONNECT_S, read=None, pool=None),
         )
@@ -249,7 +258,7 @@ class _Prober:
                 try:
                     writer.write(
                         f"GET /diag/stream?{urlencode(plan.query)} HTTP/1.1\r\n"
-                        f"Host: {self._parts.netloc}\r\nAccept: text/event-stream\r\n"
+                        f"Host: {self._host}\r\nAccept: text/event-stream\r\n"
                         f"Authorization: Bearer {self._ticket}\r\n\r\n".encode()
                     )
                     await writer.drain()

@@ -66,6 +66,19 @@ def test_units_are_closed_and_wait_for_a_drain(name: str) -> None:
     assert float(exposure[1]) < 2.0  # of 10
 
 
+@pytest.mark.parametrize("name", SERVING)
+def test_tables_are_made_beside_what_serves(name: str) -> None:
+    """What is required takes down what requires it: when it is restarted, and when it fails."""
+    text = (DEPLOY / "systemd" / name).read_text()
+    assert not re.search(r"(?m)^(Requires|Requisite|BindsTo|PartOf)=.*unbroken", text)
+    assert UNITS[0] in value(text, "After")
+    assert UNITS[0] in value(text, "Wants")
+    prepare = (DEPLOY / "systemd" / UNITS[0]).read_text()
+    for unit, when in ((text, "always"), (prepare, "on-failure")):
+        assert value(unit, "Restart") == when
+        assert value(unit, "StartLimitIntervalSec") == "0"  # it comes back with its database
+
+
 def documents() -> Iterator[tuple[str, dict[str, Any]]]:
     for path in KUBERNETES:
         for document in yaml.safe_load_all(path.read_text()):

@@ -44,6 +44,9 @@ FAULTS: Final[dict[str, dict[str, str]]] = {
     "caddy": {},
     "caddy flushing": {"leave_unnoticed": "Caddy"},
     "haproxy compression": {},  # it obeys no-transform
+    "daphne": {},
+    "nginx before daphne": {},
+    "nginx default before daphne": {"buffers_when_bare": "nginx"},
 }
 
 
@@ -57,7 +60,7 @@ class Seen:
 
 
 class Ways:
-    """Every proxy at once, in front of two web processes."""
+    """Every proxy at once, in front of two web processes and one of Daphne's."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -71,16 +74,19 @@ class Ways:
             site = await stack.enter_async_context(Site(self._folder, webs=2, env=env))
             self.ticket = site.manage("shell", "-c", TICKET).strip().splitlines()[-1]
             packing = await self._packing(site, stack)
-            one, two = site.urls
+            (slow := self._folder / "daphne").mkdir()
+            other = await stack.enter_async_context(Site(slow, server="daphne", env=env))
+            (one, two), (daphne,) = site.urls, other.urls
             urls: dict[str, tuple[str, str | None]] = {
                 "direct": (one, None),
+                "daphne": (daphne, None),
                 "django gzip": (packing, None),
                 "whole body held": (
                     await stack.enter_async_context(withholding(int(one.rsplit(":", 1)[1]))),
                     None,
                 ),
             }
-            for name, proxy, direct in self._proxies(one, two):
+            for name, proxy, direct in self._proxies(one, two, daphne):
                 stack.enter_context(proxy)
                 urls[name] = (proxy.url, direct)
             seen = await asyncio.gather(*(self._examine(name, *urls[name]) for name in FAULTS))
@@ -94,8 +100,13 @@ class Ways:
             )
             return dict(zip(FAULTS, seen, strict=True))
 
-    def _proxies(self, one: str, two: str) -> Iterator[tuple[str, proxies.Proxy, str | None]]:
+    def _proxies(
+        self, one: str, two: str, daphne: str
+    ) -> Iterator[tuple[str, proxies.Proxy, str | None]]:
         ours, folder = proxies.our_nginx, self._folder
+        yield "nginx before daphne", ours(folder, daphne, name="nginx-daphne"), daphne
+        bare = proxies.default_nginx(folder, daphne, name="nginx-daphne-default")
+        yield "nginx default before daphne", bare, daphne
         packs = ("gzip off;.*", "gzip on; gzip_types text/event-stream; gzip_min_length 0;")
         yield "nginx default", proxies.default_nginx(folder, one), None
         yield "nginx tuned", ours(folder, two), two

@@ -106,6 +106,22 @@ def test_a_redis_that_evicts_is_told(redis_url: str, settings: Any) -> None:
             client.config_set("appendonly", "no")
 
 
+@pytest.mark.parametrize(
+    ("version", "told"), [("7.0.15", ["chatapp.E007"]), ("7.2.0", []), ("8.0.3", [])]
+)
+def test_a_redis_that_does_not_see_idle_workers_is_told(
+    version: str,
+    told: list[str],
+    kept_valkey: PrivateValkey,
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Debian 12 has such a one."""
+    real = Redis.info
+    monkeypatch.setattr(Redis, "info", lambda self: real(self) | {"redis_version": version})
+    assert deploy_ids(settings, kept_valkey.url) == told
+
+
 def test_a_redis_that_is_away_is_told_without_its_password(settings: Any) -> None:
     settings.REDIS_URL = "redis://:secret-of-redis@127.0.0.1:9/0"
     found = [c for c in run_checks(include_deployment_checks=True) if c.id == "chatapp.W004"]
