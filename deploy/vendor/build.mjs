@@ -6,7 +6,7 @@
  *   npm ci --ignore-scripts && node build.mjs --check    fails if the committed files differ
  */
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -14,25 +14,37 @@ import { build } from 'esbuild';
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const OUT = join(HERE, '..', '..', 'static', 'vendor');
-const ENTRIES = ['markdown', 'highlight', 'maths'];
+/** One module each. */
+const WHOLE = ['markdown', 'highlight'];
+/** What several of these share is a module of its own, and evaluated with the first of them. */
+const PARTS = ['maths', 'maths_tables', 'maths_builders', 'maths_commands'];
 
-const result = await build({
-  absWorkingDir: HERE,
-  entryPoints: ENTRIES.map((name) => `entry/${name}.js`),
-  outdir: OUT,
-  bundle: true,
-  minify: true,
-  format: 'esm',
-  target: 'es2022',
-  charset: 'utf8',
-  legalComments: 'none',
-  alias: { 'linkify-it': './entry/no-linkify.js' },
-  metafile: true,
-  write: false,
-});
+/** @param {string[]} entries @param {boolean} splitting */
+function bundle(entries, splitting) {
+  return build({
+    absWorkingDir: HERE,
+    entryPoints: entries.map((name) => `entry/${name}.js`),
+    outdir: OUT,
+    bundle: true,
+    minify: true,
+    splitting,
+    chunkNames: 'maths-[hash]',
+    format: 'esm',
+    target: 'es2022',
+    charset: 'utf8',
+    legalComments: 'none',
+    alias: { 'linkify-it': './entry/no-linkify.js' },
+    define: { __VERSION__: '""' }, // KaTeX's own, of its sources
+    metafile: true,
+    write: false,
+  });
+}
+
+const results = [await bundle(WHOLE, false), await bundle(PARTS, true)];
+const inputs = results.flatMap((result) => Object.keys(result.metafile.inputs));
 
 /** Packages whose code is in a bundle. */
-const packages = [...new Set(Object.keys(result.metafile.inputs).map(packageOf).filter(Boolean))].sort();
+const packages = [...new Set(inputs.map(packageOf).filter(Boolean))].sort();
 
 /** @param {string} input */
 function packageOf(input) {
@@ -55,7 +67,7 @@ function licence(name) {
 
 /** @type {Map<string, string>} */
 const files = new Map();
-for (const file of result.outputFiles) files.set(file.path.split('/').at(-1) ?? '', file.text);
+for (const file of results.flatMap((result) => result.outputFiles)) files.set(file.path.split('/').at(-1) ?? '', file.text);
 files.set('package.json', '{"type": "module", "private": true}\n');
 files.set('THIRD_PARTY_LICENSES.txt', packages.map(licence).join('\n\n'));
 const hashes = Object.fromEntries(
@@ -75,6 +87,7 @@ if (process.argv.includes('--check')) {
     process.exit(1);
   }
 } else {
+  rmSync(OUT, { recursive: true, force: true }); // names of parts change with what is in them
   mkdirSync(OUT, { recursive: true });
   for (const [name, text] of files) writeFileSync(join(OUT, name), text);
 }

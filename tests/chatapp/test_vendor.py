@@ -45,3 +45,11 @@ def test_what_is_vendored_asks_nobody_and_needs_no_eval() -> None:
         assert not re.search(
             r"(?<!\.)\beval\(|new Function|XMLHttpRequest|\.fetch\(\"|WebSocket|importScripts", text
         ), path.name
+
+
+def test_formulas_come_in_parts_of_which_none_holds_up_a_phone() -> None:
+    """DECISIONS 76: the whole of KaTeX, evaluated at once, is a long task there."""
+    sizes = {path.name: path.stat().st_size for path in VENDOR.glob("maths*.js")}
+    assert len(sizes) >= 6
+    assert max(sizes.values()) < 110_000, sizes
+    assert sum(sizes.values()) < 270_000, sizes

@@ -2,19 +2,12 @@
  * What is done to a block once, after it is closed: colours for code, formulas typeset, a button
  * that copies code. The parts for it are loaded when the first such block is seen.
  */
+import { coloured } from './colours.js';
 import { isFormula } from './same.js';
 import { inSlices, whenIdle } from './slices.js';
 
-/** Longer code stays without colours: it would hold up the page for too long. */
+/** Longer code stays without colours: each of them is a node. */
 const MAX_CODE_UNITS = 50_000;
-
-/** Classes of static/chat/prose.css for those of the grammars. @type {Record<string, string>} */
-const CLASSES = {
-  'hljs-comment': 'c', 'hljs-quote': 'c', 'hljs-keyword': 'k', 'hljs-selector-tag': 'k', 'hljs-name': 'k',
-  'hljs-string': 's', 'hljs-regexp': 's', 'hljs-subst': '', 'hljs-number': 'n', 'hljs-literal': 'n', 'hljs-symbol': 'n',
-  'hljs-title': 'f', 'hljs-section': 'f', 'hljs-built_in': 'b', 'hljs-type': 't', 'hljs-class': 't',
-  'hljs-attr': 'm', 'hljs-attribute': 'm', 'hljs-meta': 'm', 'hljs-variable': '', 'hljs-addition': 'a', 'hljs-deletion': 'd',
-};
 
 /**
  * @param {Element} block that will not change any more
@@ -50,7 +43,7 @@ const parts = new Map();
  */
 function part(name, load) {
   if (!parts.has(name)) {
-    const loaded = load().then((exported) => new Promise((done) => whenIdle(() => done(exported))));
+    const loaded = load().then((exported) => idle().then(() => exported));
     loaded.catch(() => parts.delete(name)); // a lost connection: the next block asks again
     parts.set(name, loaded);
   }
@@ -59,38 +52,30 @@ function part(name, load) {
 
 /** @param {Element} code @param {string} language */
 async function colour(code, language) {
-  const { highlight, prepare } = await part('highlight', () => import('../../vendor/highlight.js'));
-  inSlices(coloured(code, language.toLowerCase(), { highlight, prepare }));
+  const grammars = await part('highlight', () => import('../../vendor/highlight.js'));
+  inSlices(coloured(code, language.toLowerCase(), grammars));
 }
 
-/** @param {Element} code @param {string} language @param {any} grammars */
-function* coloured(code, language, { highlight, prepare }) {
-  if (!(yield* prepare(language))) return;
-  const text = code.textContent ?? '';
-  const { children } = highlight(language, text);
-  yield;
-  const fragment = code.ownerDocument.createDocumentFragment();
-  grow(fragment, children);
-  if (fragment.textContent === text) code.replaceChildren(fragment);
+/**
+ * In an order in which each is evaluated in a moment of its own; the last has all that the others brought.
+ */
+async function maths() {
+  await import('../../vendor/maths_tables.js');
+  await idle();
+  await import('../../vendor/maths_builders.js');
+  await idle();
+  await import('../../vendor/maths_commands.js');
+  await idle();
+  return import('../../vendor/maths.js');
 }
 
-/** @param {Node} parent @param {any[]} children of a hast tree */
-function grow(parent, children) {
-  const document = /** @type {Document} */ (parent.ownerDocument);
-  for (const child of children) {
-    if (child.type === 'text') parent.appendChild(document.createTextNode(child.value));
-    else {
-      const known = child.properties.className.map((/** @type {string} */ name) => CLASSES[name]).find(Boolean);
-      const span = known ? document.createElement('span') : parent;
-      if (known) /** @type {Element} */ (parent.appendChild(span)).setAttribute('class', known);
-      grow(span, child.children);
-    }
-  }
+function idle() {
+  return new Promise((done) => whenIdle(() => done(undefined)));
 }
 
 /** @param {Element} formula */
 async function typeset(formula) {
-  const { render } = await part('maths', () => import('../../vendor/maths.js'));
+  const { render } = await part('maths', maths);
   inSlices(typesetting(formula, render));
 }
 

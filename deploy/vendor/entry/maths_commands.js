@@ -1,0 +1,2 @@
+import '../node_modules/katex/src/functions';
+import '../node_modules/katex/src/macros';

@@ -1,0 +1,1 @@
+import"./maths-TXEP4XKH.js";import"./maths-OA7BJCQH.js";

@@ -1,0 +1,1 @@
+import"./maths-7KDFLEWR.js";import"./maths-TXEP4XKH.js";import"./maths-OA7BJCQH.js";

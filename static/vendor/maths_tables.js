@@ -1,0 +1,1 @@
+import"./maths-OA7BJCQH.js";
