@@ -17,8 +17,9 @@ from chatapp.chain import Head, Seal
 from chatapp.entries import entries_after, entries_of
 from chatapp.finalize import plain
 from chatapp.models import AuditEvent, AuditHead, AuditSeal, Message, Response
+from chatapp.shown import UNSEEN
 from chatapp.verification import Finding, Verification
-from relay import Snapshot
+from relay import GenerationRequest, Snapshot
 
 RESPONSES: Final = 500
 """Per query; each may have a megabyte of text."""
@@ -96,6 +97,16 @@ class _Told(NamedTuple):
     """SHA-256 of what was asked; None: before digests were kept."""
     content: str | None = None
     erased: bool = False
+    rewritten: bool = False
+    """While it waited, and it never began: its request is older than its question."""
+
+
+class _Said(NamedTuple):
+    """What a chat shows of one response."""
+
+    answer: str
+    question: str | None
+    """None: it goes on from another answer, or the question's text is not kept any more."""
 
 
 class ContentCheck:
@@ -114,12 +125,10 @@ class ContentCheck:
         last = ""
         while rows := self._rows(last):
             told = _told([row.pk for row in rows])
-            texts = dict(
-                Message.objects.filter(response__in=rows).values_list("response_id", "text")
-            )
+            said = _said(rows)
             for row in rows:
                 if row.pk in told:
-                    yield from self._compare(row, told[row.pk], texts.get(row.pk))
+                    yield from self._compare(row, told[row.pk], said.get(row.pk))
                 else:  # each end is written with its entry (law 14)
                     yield Finding(f"response {row.pk}: no entry tells of it; they were removed")
             last = rows[-1].pk
@@ -129,7 +138,7 @@ class ContentCheck:
         rows = Response.objects.final().filter(pk__gt=after).order_by("pk")
         return list(rows.only("pk", "request", "fold", "erased_at")[:RESPONSES])
 
-    def _compare(self, row: Response, told: _Told, text: str | None) -> Iterator[Finding]:
+    def _compare(self, row: Response, told: _Told, said: _Said | None) -> Iterator[Finding]:
         if told.erased:
             self.erased += 1
             if row.fold or row.request:
@@ -150,8 +159,10 @@ class ContentCheck:
         if wrong:
             what = f"{' and '.join(wrong)} differs from its digest in the trail{gone}"
             yield Finding(f"response {row.pk}: {what}")
-        elif text is not None and text != _shown(row):
+        elif said is not None and said.answer != _shown(row):
             yield Finding(f"response {row.pk}: the chat shows another text than its record has")
+        elif said is not None and not told.rewritten and not _asks(row, said.question):
+            yield Finding(f"response {row.pk}: the chat shows another question than was asked")
         else:
             self.matched += 1
 
@@ -159,6 +170,28 @@ class ContentCheck:
 def _shown(row: Response) -> str:
     snapshot = Snapshot.from_json(row.fold)
     return plain(snapshot.text or snapshot.refusal)
+
+
+def _said(rows: list[Response]) -> dict[str, _Said]:
+    answers = Message.objects.filter(response__in=rows).select_related("parent")
+    said = {}
+    for answer in answers.only("response_id", "text", "parent__role", "parent__text"):
+        asked = answer.parent
+        # Without a text it was dropped (retention), or had pictures alone.
+        person = asked is not None and asked.role == Message.Role.USER and asked.text.strip()
+        said[str(answer.response_id)] = _Said(answer.text, asked.text if asked and person else None)
+    return said
+
+
+def _asks(row: Response, question: str | None) -> bool:
+    """Whether the last question of its request is this one, with whatever stands for pictures."""
+    if question is None:
+        return True
+    told = GenerationRequest.from_json(row.request).messages
+    content = next((one["content"] for one in reversed(told) if one["role"] == "user"), "")
+    if isinstance(content, str):
+        return content == question or content.endswith(f"{UNSEEN}\n\n{question}".rstrip())
+    return any(part.get("text") == question for part in content)
 
 
 def _told(response_ids: list[str]) -> dict[str, _Told]:
@@ -171,6 +204,7 @@ def _told(response_ids: list[str]) -> dict[str, _Told]:
             request=detail.get("request_sha256", before.request),
             content=detail.get("content_sha256", before.content),
             erased=before.erased or action == "erased",
+            rewritten=action == "rewritten" or (before.rewritten and action != "begun"),
         )
     return told
 

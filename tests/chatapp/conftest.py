@@ -201,13 +201,15 @@ def talk(chat: Chat, *texts: str) -> list[Message]:
     return said
 
 
-def make_row(user: User, *, patience: Disconnect | None = None, **columns: Any) -> Response:
+def make_row(
+    user: User, *, asked: Any = "hello", patience: Disconnect | None = None, **columns: Any
+) -> Response:
     """A queued row as the services write it; its log is not made."""
     response_id = new_response_id()
     request = GenerationRequest(
         response_id=response_id,
         model="fast",
-        messages=[{"role": "user", "content": "hello"}],
+        messages=[{"role": "user", "content": asked}],
         created_at=now_rfc3339(),
         on_disconnect=patience or Disconnect(),
     )

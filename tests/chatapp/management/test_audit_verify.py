@@ -16,6 +16,7 @@ from chatapp.finalize import Records
 from chatapp.models import AuditEvent, AuditSeal, Chat, Message, Response, User
 from chatapp.services import delete_chat, sealing
 from chatapp.services.sealing import seal_batch
+from chatapp.shown import UNSEEN, reference
 from tests.chatapp.conftest import make_row, talk, without_triggers
 from tests.chatapp.test_finalize import outcome
 
@@ -121,9 +122,9 @@ async def _answered(chat: Chat, user: User) -> Response:
     return row
 
 
-def _ask(chat: Chat, user: User) -> Response:
+def _ask(chat: Chat, user: User, content: Any = "hello") -> Response:
     _, answer = talk(chat, "hello", "")
-    row = make_row(user, chat=chat)
+    row = make_row(user, asked=content, chat=chat)
     answer.response = row
     answer.save()
     audit.created(row, actor=user.username, detail={})
@@ -145,6 +146,7 @@ async def test_content_matches_what_the_trail_says(answered: Response) -> None:
         ("UPDATE chatapp_response SET request = request || ' '", "what was asked differs"),
         ("UPDATE chatapp_response SET fold = ''", "it is gone, and no entry says why"),
         ("UPDATE chatapp_message SET text = 'rum' WHERE role = 'assistant'", "shows another text"),
+        ("UPDATE chatapp_message SET text = 'rum' WHERE role = 'user'", "shows another question"),
     ],
 )
 async def test_content_that_was_changed_is_found(
@@ -154,6 +156,37 @@ async def test_content_that_was_changed_is_found(
     found = await complaint("--content")
     assert f"response {answered.pk}: " in found
     assert said in found
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"{UNSEEN}\n\n{UNSEEN}\n\nhello",
+        [reference(1), {"type": "text", "text": "hello"}],
+    ],
+    ids=["not seen", "seen"],
+)
+async def test_a_question_is_compared_without_its_pictures(
+    chat: Chat, user: User, store: MemoryStore, content: Any
+) -> None:
+    row: Response = await sync_to_async(_ask)(chat, user, content)
+    await Records().finalize(outcome(row.pk))
+    assert "1 responses match" in await check("--content")
+    await Message.objects.filter(role="user").aupdate(text="ello")
+    assert "shows another question" in await complaint("--content")
+
+
+async def test_a_question_that_was_said_otherwise_while_it_waited_is_no_finding(
+    chat: Chat, user: User, store: MemoryStore
+) -> None:
+    """Its request is made anew when it begins; this one was stopped before."""
+    row: Response = await sync_to_async(_ask)(chat, user)
+    await Message.objects.filter(role="user").aupdate(text="good day")
+    await sync_to_async(audit.rewritten)(row, actor=user.username)
+    await Records().finalize(outcome(row.pk))
+    assert "1 responses match" in await check("--content")
+    await sync_to_async(audit.begun)(row)
+    assert "shows another question" in await complaint("--content")
 
 
 async def test_erased_content_leaves_chain_and_digests_whole(

@@ -43,7 +43,7 @@ def exchange(chat: Chat, days_ago: float, asked: str = "why?") -> tuple[Message,
     then = timezone.now() - timedelta(days=days_ago)
     last = Message.objects.filter(chat=chat).order_by("position").last()
     position = last.position if last else 0
-    row = make_row(chat.user, chat=chat, created_at=then)
+    row = make_row(chat.user, asked=asked, chat=chat, created_at=then)
     audit.created(row, actor="ann", detail={})
     question = Message.objects.create(
         chat=chat, role="user", text=asked, position=position + 1, parent=last, pictured=PICTURED
