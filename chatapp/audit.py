@@ -18,8 +18,13 @@ if TYPE_CHECKING:
     from relay import Snapshot
 
 
-def created(response: Response, *, actor: str, detail: dict[str, Any]) -> None:
+def created(
+    response: Response, *, actor: str, detail: dict[str, Any], question: str | None = None
+) -> None:
+    """`question`: the text of the chat's message that is answered; empty for pictures alone."""
     detail = {**detail, "request_sha256": _digest(response.request)}
+    if question is not None:
+        detail["question_sha256"] = _sha256(question)
     _write(_of(response, "created", actor=actor, detail=detail))
 
 
@@ -34,9 +39,10 @@ def stopped(response: Response, *, actor: str, reason: str) -> None:
     _write(_of(response, "stopped", actor=actor, detail={"reason": reason}))
 
 
-def rewritten(response: Response, *, actor: str) -> None:
-    """What it is to answer was changed while it waited."""
-    _write(_of(response, "rewritten", actor=actor, detail={}))
+def rewritten(response: Response, *, actor: str, question: str) -> None:
+    """What it is to answer was changed while it waited; `question` is its text now."""
+    detail = {"question_sha256": _sha256(question)}
+    _write(_of(response, "rewritten", actor=actor, detail=detail))
 
 
 def ended(
@@ -182,7 +188,11 @@ def sessions_ended(username: str, *, count: int) -> None:
 
 
 def _digest(content: str) -> str | None:
-    return sha256(content.encode()).hexdigest() if content else None
+    return _sha256(content) if content else None
+
+
+def _sha256(content: str) -> str:
+    return sha256(content.encode()).hexdigest()
 
 
 def _of(response: Response, action: str, *, actor: str, detail: dict[str, Any]) -> AuditEvent:

@@ -99,6 +99,8 @@ class _Told(NamedTuple):
     erased: bool = False
     rewritten: bool = False
     """While it waited, and it never began: its request is older than its question."""
+    question: str | None = None
+    """SHA-256 of the chat's message that it answers; None: before that was noted."""
 
 
 class _Said(NamedTuple):
@@ -106,7 +108,9 @@ class _Said(NamedTuple):
 
     answer: str
     question: str | None
-    """None: it goes on from another answer, or the question's text is not kept any more."""
+    """None: it goes on from another answer."""
+    dropped: bool
+    """An answer to the same question was erased, and the question's text may be with it."""
 
 
 class ContentCheck:
@@ -120,6 +124,9 @@ class ContentCheck:
         self.erased = 0
         self.untold = 0
         """Recorded before the trail had digests."""
+        self.uncovered = 0
+        """Questions of chats without a digest of their own, compared with what was asked: of some
+        (emptied, or said otherwise while they waited) nothing is known."""
 
     def findings(self) -> Iterator[Finding]:
         last = ""
@@ -161,10 +168,21 @@ class ContentCheck:
             yield Finding(f"response {row.pk}: {what}")
         elif said is not None and said.answer != _shown(row):
             yield Finding(f"response {row.pk}: the chat shows another text than its record has")
-        elif said is not None and not told.rewritten and not _asks(row, said.question):
-            yield Finding(f"response {row.pk}: the chat shows another question than was asked")
+        elif said is not None and not self._is_question(row, told, said):
+            shows = "another question than was asked"
+            if not said.question:
+                shows = "no question any more, and no entry says why"
+            yield Finding(f"response {row.pk}: the chat shows {shows}")
         else:
             self.matched += 1
+
+    def _is_question(self, row: Response, told: _Told, said: _Said) -> bool:
+        if said.question is None or (not said.question and said.dropped):
+            return True
+        if told.question is not None:
+            return sha256(said.question.encode()).hexdigest() == told.question
+        self.uncovered += 1
+        return told.rewritten or not said.question.strip() or _asks(row, said.question)
 
 
 def _shown(row: Response) -> str:
@@ -174,19 +192,26 @@ def _shown(row: Response) -> str:
 
 def _said(rows: list[Response]) -> dict[str, _Said]:
     answers = Message.objects.filter(response__in=rows).select_related("parent")
+    wanted = ("response_id", "text", "parent__role", "parent__text")
+    shown = list(answers.only(*wanted))
+    dropped = _with_an_erased_answer({answer.parent_id for answer in shown})
     said = {}
-    for answer in answers.only("response_id", "text", "parent__role", "parent__text"):
+    for answer in shown:
         asked = answer.parent
-        # Without a text it was dropped (retention), or had pictures alone.
-        person = asked is not None and asked.role == Message.Role.USER and asked.text.strip()
-        said[str(answer.response_id)] = _Said(answer.text, asked.text if asked and person else None)
+        question = asked.text if asked and asked.role == Message.Role.USER else None
+        said[str(answer.response_id)] = _Said(answer.text, question, answer.parent_id in dropped)
     return said
 
 
-def _asks(row: Response, question: str | None) -> bool:
+def _with_an_erased_answer(questions: set[int | None]) -> set[int | None]:
+    """As the trail tells, which cannot be written to unseen."""
+    erased = AuditEvent.objects.filter(response_id=OuterRef("response_id"), action="erased")
+    answers = Message.objects.filter(Exists(erased), parent__in=questions - {None})
+    return set(answers.values_list("parent_id", flat=True))
+
+
+def _asks(row: Response, question: str) -> bool:
     """Whether the last question of its request is this one, with whatever stands for pictures."""
-    if question is None:
-        return True
     told = GenerationRequest.from_json(row.request).messages
     content = next((one["content"] for one in reversed(told) if one["role"] == "user"), "")
     if isinstance(content, str):
@@ -203,6 +228,7 @@ def _told(response_ids: list[str]) -> dict[str, _Told]:
         told[pk] = _Told(
             request=detail.get("request_sha256", before.request),
             content=detail.get("content_sha256", before.content),
+            question=detail.get("question_sha256", before.question),
             erased=before.erased or action == "erased",
             rewritten=action == "rewritten" or (before.rewritten and action != "begun"),
         )

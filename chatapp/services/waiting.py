@@ -44,5 +44,5 @@ def _rewrite(message: Message, text: str, by: str) -> Message:
         if text != message.text:
             message.text = text
             message.save(update_fields=["text"])
-            audit.rewritten(row, actor=by)
+            audit.rewritten(row, actor=by, question=text)
         return message

@@ -143,7 +143,8 @@ def write_or_find(draft: Draft) -> Written:
         "branch": draft.place.why if draft.place else None,
         "retry_of": draft.retry_of.pk if draft.retry_of else None,
     }
-    audit.created(response, actor=draft.user.username, detail=detail)
+    question = written.question.text if written.question else None
+    audit.created(response, actor=draft.user.username, detail=detail, question=question)
     return written
 
 

@@ -84,7 +84,8 @@ class Command(BaseCommand):
         found = self._tell(check.findings())
         self.stdout.write(
             f"{check.matched} responses match their digests; {check.erased} were erased; "
-            f"{check.untold} are from before digests were kept."
+            f"{check.untold} are from before digests were kept. "
+            f"{check.uncovered} questions of chats have no digest of their own (not covered)."
         )
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,8 @@ from django.utils import timezone
 from chatapp import audit
 from chatapp.finalize import Records
 from chatapp.models import AuditEvent, AuditSeal, Chat, Message, Response, User
-from chatapp.services import delete_chat, sealing
+from chatapp.services import delete_chat, regenerate, sealing, send_message
+from chatapp.services.retention import Term, drop
 from chatapp.services.sealing import seal_batch
 from chatapp.shown import UNSEEN, reference
 from tests.chatapp.conftest import make_row, talk, without_triggers
@@ -182,10 +184,61 @@ async def test_a_question_that_was_said_otherwise_while_it_waited_is_no_finding(
     """Its request is made anew when it begins; this one was stopped before."""
     row: Response = await sync_to_async(_ask)(chat, user)
     await Message.objects.filter(role="user").aupdate(text="good day")
-    await sync_to_async(audit.rewritten)(row, actor=user.username)
+    await sync_to_async(audit.rewritten)(row, actor=user.username, question="good day")
     await Records().finalize(outcome(row.pk))
-    assert "1 responses match" in await check("--content")
-    await sync_to_async(audit.begun)(row)
+    said = await check("--content")
+    assert "1 responses match" in said
+    assert "0 questions of chats have no digest" in said
+    await Message.objects.filter(role="user").aupdate(text="hello")  # as it was
+    assert "shows another question" in await complaint("--content")
+
+
+async def test_a_question_has_a_digest_of_its_own(
+    chat: Chat, user: User, store: MemoryStore
+) -> None:
+    """Where it was emptied, or is not kept letter by letter as it was sent, that alone tells."""
+    sent = await send_message(user=user, chat=chat, text="hello\0")
+    await Records().finalize(outcome(sent.response.pk))
+    said = await check("--content")
+    assert "1 responses match" in said
+    assert "0 questions of chats have no digest" in said
+    questions = Message.objects.filter(pk=sent.message.pk)
+    await questions.aupdate(text="")
+    assert "shows no question any more, and no entry says why" in await complaint("--content")
+    for text in ("rum", " ", "hello\N{REPLACEMENT CHARACTER} "):
+        await questions.aupdate(text=text)
+        assert "shows another question" in await complaint("--content")
+
+
+async def test_a_question_without_a_digest_is_not_covered(
+    chat: Chat, user: User, store: MemoryStore
+) -> None:
+    row: Response = await sync_to_async(_ask)(chat, user)
+    await Records().finalize(outcome(row.pk))
+    await Message.objects.filter(role="user").aupdate(text="")
+    assert "1 questions of chats have no digest of their own (not covered)" in await check(
+        "--content"
+    )
+
+
+async def test_a_question_that_was_dropped_with_one_of_its_answers_is_no_finding(
+    chat: Chat, user: User, store: MemoryStore
+) -> None:
+    """Retention goes by answers: a newer one to the same question stays."""
+    sent = await send_message(user=user, chat=chat, text="hello")
+    await Records().finalize(outcome(sent.response.pk))
+    again = await regenerate(message=sent.answer, by=user)
+    await Records().finalize(outcome(again.response.pk))
+    now = timezone.now()
+    await Response.objects.all().aupdate(ended_at=now)
+    await Response.objects.filter(pk=sent.response.pk).aupdate(ended_at=now - timedelta(days=9))
+    await Chat.objects.all().aupdate(updated_at=now)
+    await Message.objects.filter(pk=sent.message.pk).aupdate(created_at=now - timedelta(days=9))
+    await drop(Term(days=7, plan_id=None), now)
+    assert not (await Message.objects.aget(pk=sent.message.pk)).text
+    await seal_batch()
+    assert "1 responses match their digests; 1 were erased" in await check("--content")
+    await Message.objects.filter(pk=sent.message.pk).aupdate(text="rum")
     assert "shows another question" in await complaint("--content")
 
 
