@@ -52,7 +52,7 @@ MOST: Final = 32
 """Answers on one line: more than one person has tabs in which something is written."""
 _ID: Final = re.compile(rb"^id: ", re.MULTILINE)
 """Of a frame. Data is one line of JSON, so no line of it begins like that."""
-_FOLLOW: Final = re.compile(r"(?P<id>[^,]{1,48})(?:,(?P<what>[^,]*)(?:,(?P<seq>[^,]*))?)?")
+_FOLLOW: Final = re.compile(r"(?P<id>[A-Za-z0-9_-]{1,48})(?:,(?P<what>[^,]*)(?:,(?P<seq>[^,]*))?)?")
 
 
 class Lines:

@@ -49,7 +49,9 @@ class View:
         self._viewer = viewer
         self._pending: list[bytes] = [RETRY]
         self._pending_bytes = 0
-        self._came_seq, self._handed_seq = after, 0
+        self._came_seq = self._handed_seq = 0
+        self._sound = False
+        """The log has what its cursor names: until then that is only what somebody says."""
         self._live = False
         self._wants_snapshot = False
         self._waits_since_s: float | None = None
@@ -98,7 +100,7 @@ class View:
         self._wake()
 
     def resync(self) -> None:
-        self._live = False
+        self._live = self._sound = False
         self._wants_snapshot = True
         self._wake()
 
@@ -184,7 +186,8 @@ class View:
         data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
         self._pending.clear()
         self._pending_bytes = 0
-        self._handed_seq = self.seq
+        if self._sound:
+            self._handed_seq = self.seq
         self._sent_s = time.monotonic()
         return data
 
@@ -238,6 +241,8 @@ class View:
         if not page.valid:
             self._wants_snapshot = True
             return
+        if not self._sound:
+            self._sound, self._came_seq = True, self.seq
         if page.events:
             self._append(page)
         elif not self.epoch and self.seq:
@@ -281,7 +286,7 @@ class View:
         data = snapshot_frame(snapshot)
         self._pending.append(data)
         self._pending_bytes += len(data)
-        self.seq, self.epoch = snapshot.seq, epoch
+        self.seq, self.epoch, self._sound = snapshot.seq, epoch, True
         if snapshot.ended:
             self._finished = True
         else:

@@ -125,6 +125,7 @@ async def test_what_is_not_theirs_is_refused_on_the_line_and_the_rest_is_carried
     [
         *("", "follow=", "follow=a,b", "follow=a,1,x", "follow=a,snapshot,1", "changes=x"),
         *("changes=999999999999999999", "changes&viewer=%20", f"follow={'x' * 49}"),
+        *("follow=resp_0_%00", "follow=a%0Aevent:%20ended", "follow=%C3%A9"),
         "&".join(f"follow=resp_0_{n}" for n in range(MOST + 1)),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+import time
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from relay.config import RelayConfig
 from relay.errors import LogGone, ViewersFull
 from relay.follow import follow, wait_ended
 from relay.generate import End
-from relay.hub import Hub
+from relay.hub import Hub, Visit
 from relay.store import shard_of
 from tests.relay.reader import Reader
 from tests.relay.scribe import Scribe
@@ -314,3 +315,28 @@ async def test_a_cursor_without_epoch_at_a_silent_tail_waits_and_gets_exactly_th
     await watching
     reader.check_whole("one two")
     assert reader.snapshots == beside.snapshots == 0
+
+
+@pytest.mark.parametrize("after", [7, 10**18 - 1])
+@pytest.mark.parametrize("there", ["a log", "no log yet"])
+async def test_a_cursor_that_names_nothing_was_handed_to_nobody(
+    scribe: Scribe, hub: Hub, store: Store, after: int, there: str
+) -> None:
+    """PROTOCOL 8.5: who opens a stream far behind the end and goes at once has seen nothing."""
+    if there == "a log":
+        await scribe.begin()
+    visits: list[Visit] = []
+    hub.hear_visits(visits.append)
+    async with await follow(hub, scribe.rid, after=after, viewer="login/v", wait=True) as view:
+        await anext(view)
+        assert view.tick(time.monotonic() + 60) == (scribe.rid, "login/v", 0)
+    assert [(visit.from_seq, visit.to_seq) for visit in visits] == [(0, 0)]
+
+
+async def test_a_cursor_that_is_valid_counts_as_handed(scribe: Scribe, hub: Hub) -> None:
+    await scribe.begin()
+    visits: list[Visit] = []
+    hub.hear_visits(visits.append)
+    async with await follow(hub, scribe.rid, after=2, viewer="login/v") as view:
+        await anext(view)
+    assert [(visit.from_seq, visit.to_seq) for visit in visits] == [(2, 2)]
