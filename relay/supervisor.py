@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TAKE_S: Final = 1.0
-"""How long one blocking read for jobs lasts; also how soon a drain is noticed."""
+"""How long one blocking read for jobs, or one wait for a place, lasts; also how soon a drain is
+noticed."""
 TAKE_MAX: Final = 100
 """Jobs per read when a worker has no limit of its own."""
 
@@ -176,7 +177,9 @@ class Supervisor:
                 await asyncio.sleep(TAKE_S)
                 continue
             if not self._free():
-                await asyncio.wait(self._jobs, return_when=asyncio.FIRST_COMPLETED)
+                # Not for longer than a read: a drain waits for this loop before it interrupts.
+                first = asyncio.FIRST_COMPLETED
+                await asyncio.wait(self._jobs, timeout=TAKE_S, return_when=first)
                 continue
             try:
                 jobs = await self._store.take(shard, self.worker, self._free(), TAKE_S)

@@ -178,10 +178,14 @@ class Generation(Holder):
         self._reader = asyncio.get_running_loop().create_task(
             self._copy(), name=f"relay copy {self._request.response_id}"
         )
-        done, _ = await asyncio.wait([self._reader], timeout=self._left_s())
-        if not done:
-            self._decide(WALL_CLOCK)
-            await asyncio.wait([self._reader])
+        try:
+            done, _ = await asyncio.wait([self._reader], timeout=self._left_s())
+            if not done:
+                self._decide(WALL_CLOCK)
+                await asyncio.wait([self._reader])
+        except asyncio.CancelledError:
+            self._abort()  # it is a task of its own: it would read on, and be paid for, for nobody
+            raise
         if self._decided is None and not self._reader.cancelled():
             self._decided = self._outcome_of(self._reader)
 

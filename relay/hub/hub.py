@@ -208,10 +208,14 @@ class Hub:
             watch.catching_up = True
             COUNTERS.gap_fills += 1
             self._spawn(self._read_on(watch), "relay hub catch up")
+        else:
+            # What is on its way may be a page from before: nobody else would look for `check_s`.
+            watch.outran = True
 
     async def _read_on(self, watch: Watch) -> None:
         try:
             while watch.seq is not None and not watch.ended:
+                watch.outran = False
                 page = await self.store.read(
                     watch.response_id, after=watch.seq, epoch=watch.epoch if watch.seq else None
                 )
@@ -225,7 +229,7 @@ class Hub:
                 before = watch.seq
                 watch.offer_page(page)
                 COUNTERS.gap_events += watch.seq - before
-                if watch.seq >= page.tail.seq:
+                if watch.seq >= page.tail.seq and not watch.outran:
                     return
         except StoreUnavailable:
             logger.info("catch up of %s waits for the store", watch.response_id)

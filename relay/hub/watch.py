@@ -80,6 +80,8 @@ class Watch:
         self.users = 0
         self.ready: asyncio.Future[None] | None = None
         self.catching_up = False
+        self.outran = False
+        """While the log was read something came that did not follow on what was delivered."""
         self.missing_s: float | None = None
         """Since when its log is not there, by time.monotonic."""
         self.needs_look = False

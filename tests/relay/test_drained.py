@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from relay import supervisor
@@ -12,6 +14,7 @@ from tests.waiting import wait_until
 if TYPE_CHECKING:
     import pytest
 
+    from relay.config import RelayConfig
     from tests.relay.stage import Stage
 
 
@@ -53,3 +56,29 @@ async def test_a_drained_worker_takes_no_job_until_it_may_again(
     call.end()
     assert (await stage.outcome(waiting.rid)).worker == "second"
     await second.aclose()
+
+
+async def test_a_worker_whose_places_are_all_taken_drains_in_time(
+    stage: Stage, config: RelayConfig
+) -> None:
+    """PROTOCOL 9.3: nobody waits for a place to become free before the rest is interrupted."""
+    await stage.supervisor.aclose()
+    full = replace(config, max_generations_per_worker=1, drain_s=0.1)
+    stage.supervisor = stage.another("full", full)
+    stage.supervisor.start()
+    rid, call = await stage.asked()
+    call.say("Hello")
+    await stage.until_text(rid, "Hello")
+    async with asyncio.timeout(20):
+        await stage.supervisor.drain()
+    end = (await stage.outcome(rid)).snapshot
+    assert (end.status, end.reason, end.text) == ("interrupted", "shutdown", "Hello")
+
+
+async def test_a_supervisor_that_is_closed_lets_go_of_its_upstreams(stage: Stage) -> None:
+    """Law 7: what nobody writes down any more is not generated any more."""
+    rid, call = await stage.asked()
+    call.say("Hello")
+    await stage.until_text(rid, "Hello")
+    await stage.supervisor.aclose()
+    await wait_until(lambda: stage.upstream.open_calls == 0, "the upstream to be closed")

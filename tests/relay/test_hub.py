@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis.asyncio
 
 from relay.follow import follow
 from relay.hub import Hub
-from relay.store import Message, Published, RedisStore, Store
+from relay.store import Message, Page, Published, RedisStore, Store
 from tests.relay.lossy import LossyStore
 from tests.relay.reader import Reader
 from tests.relay.scribe import Scribe
@@ -107,3 +108,53 @@ async def test_a_killed_subscription_is_made_anew_and_nothing_is_missing(
             await reading
         reader.check_whole("".join(WORDS))
     await store.aclose()
+
+
+class SlowReads(LossyStore):
+    """Pages are as old as they get: read at once, handed over when that is allowed."""
+
+    reads = 0
+    allowed: asyncio.Event
+
+    async def read(self, response_id: str, **how: Any) -> Page | None:
+        page = await self._inner.read(response_id, **how)
+        self.reads += 1
+        await self.allowed.wait()
+        return page
+
+
+async def test_what_comes_while_the_log_is_read_is_read_too(
+    store: Store, scribe: Scribe, config: RelayConfig
+) -> None:
+    """A page that was made before a message, and handed over after it, is not the last word."""
+    patient = replace(config, check_s=600.0)
+    heard: list[int] = []
+
+    def drops(message: Message) -> bool:
+        if not isinstance(message, Published):
+            return False
+        heard.append(message.first_seq)
+        return message.first_seq == 3
+
+    slow = SlowReads(store, drops)
+    slow.allowed = asyncio.Event()
+    slow.allowed.set()
+    async with running(Hub(slow, patient)) as hub:
+        await scribe.begin()
+        reader = Reader()
+        reading = asyncio.create_task(reader.read(await follow(hub, scribe.rid)))
+        await wait_until(lambda: reader.cursor == 2, "the viewer to be live")
+        await scribe.say("lost ")
+        await wait_until(lambda: 3 in heard, "the loss")
+        slow.allowed.clear()
+        before = slow.reads
+        await scribe.say("noticed ")
+        await wait_until(lambda: slow.reads > before, "the hub to read what it missed")
+        await scribe.say("and more ")
+        await scribe.end()
+        await wait_until(lambda: 6 in heard, "the hub to hear the end")
+        await asyncio.sleep(0)  # and what it makes of that
+        slow.allowed.set()
+        async with asyncio.timeout(20):
+            await reading
+        reader.check_whole("lost noticed and more ")
