@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl
 from django.conf import settings
 from django.core.cache import cache
 from django.http import parse_cookie
+from django.utils.translation import gettext_lazy as _
 
 from chatapp import runtime
 from chatapp.auth import identify
@@ -70,7 +71,7 @@ class Probes:
             plan = _plan(query)
             if self._open >= MAX_OPEN:
                 raise Problem(
-                    429, "Enough probes are under way. Try again.", **{"Retry-After": "15"}
+                    429, _("Enough probes are under way. Try again."), **{"Retry-After": "15"}
                 )
             try:
                 visit_of(scope).becomes_stream(name)
@@ -102,15 +103,15 @@ class Probes:
     async def _admit(self, scope: Scope) -> tuple[str, dict[str, str]]:
         """Under which name this caller's probes are counted. Raises Problem 400 to 429."""
         if scope["method"].upper() != "GET":
-            raise Problem(405, "This address does not take that method.", Allow="GET")
+            raise Problem(405, _("This address does not take that method."), Allow="GET")
         check_host(scope)
         authorization = header(scope, b"authorization")
-        scheme, _, token = authorization.partition(" ")
+        scheme, _blank, token = authorization.partition(" ")
         if scheme.lower() == "bearer" and is_ticket(token):
             try:
                 name = f"ticket {read_ticket(token)}"
             except TicketRefused as exc:
-                raise Problem(401, str(exc), **{"WWW-Authenticate": "Bearer"}) from exc
+                raise Problem(401, exc.args[0], **{"WWW-Authenticate": "Bearer"}) from exc
         else:
             session_key = parse_cookie(header(scope, b"cookie")).get(
                 settings.SESSION_COOKIE_NAME, ""
@@ -127,7 +128,7 @@ class Probes:
         if count >= MAX_PER_TICKET:
             wait_s = round(TICKET_AGE_S - (now_s - since_s)) + 1
             raise Problem(
-                429, "That were many probes. Take a break.", **{"Retry-After": str(wait_s)}
+                429, _("That were many probes. Take a break."), **{"Retry-After": str(wait_s)}
             )
         # What names are known is bounded by who may call: staff, and tickets of this age.
         self._asked = {
@@ -189,12 +190,12 @@ def _staff(authorization: str, session_key: str) -> str:
             principal = identify(authorization, session_key)
             if principal is None:
                 headers = {"WWW-Authenticate": "Bearer"}
-                raise Problem(401, "Sign in as staff, or send a ticket.", **headers)
+                raise Problem(401, _("Sign in as staff, or send a ticket."), **headers)
             if not principal.user.is_staff:
-                raise Problem(403, "Only staff may examine the way to this server.")
+                raise Problem(403, _("Only staff may examine the way to this server."))
             return f"user {principal.user.pk}"
     except RecordUnavailable as exc:
-        detail = "The database is away, so nobody can be known. Send a ticket, or try again."
+        detail = _("The database is away, so nobody can be known. Send a ticket, or try again.")
         raise Problem(503, detail, **{"Retry-After": "5"}) from exc
 
 

@@ -10,6 +10,7 @@ import secrets
 from typing import Final
 
 from django.core import signing
+from django.utils.translation import gettext_lazy as _
 
 TICKET_AGE_S: Final = 900
 """Longer than any examination; what has leaked into a log is soon worth nothing."""
@@ -19,7 +20,7 @@ _MARK: Final = "probe."
 
 
 class TicketRefused(Exception):
-    """`str()` is a sentence for whoever sent it."""
+    """Its argument is a sentence for whoever sent it, in whichever language is spoken then."""
 
 
 def make_ticket() -> str:
@@ -36,8 +37,8 @@ def read_ticket(token: str) -> str:
     try:
         name = signing.loads(token.removeprefix(_MARK), salt=_SALT, max_age=TICKET_AGE_S)
     except signing.SignatureExpired as exc:
-        raise TicketRefused("This ticket is more than a quarter of an hour old.") from exc
+        raise TicketRefused(_("This ticket is more than a quarter of an hour old.")) from exc
     except signing.BadSignature as exc:
-        detail = "This ticket was made with another SECRET_KEY than this server's."
+        detail = _("This ticket was made with another SECRET_KEY than this server's.")
         raise TicketRefused(detail) from exc
     return str(name)

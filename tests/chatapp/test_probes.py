@@ -103,6 +103,23 @@ async def test_nobody_else_is_let_in(
     is_problem(await status_of(site, url, authorization=ticket), 401)
 
 
+@pytest.mark.parametrize(
+    ("language", "sentences"),
+    [
+        ("de", ("Melden Sie sich", "Nur die Verwaltung", "anderen SECRET_KEY")),
+        ("ar", ("سجّل الدخول", "من شأن الإدارة", "غير مفتاح هذا الخادم")),
+        ("fr", ("Sign in as staff", "Only staff may", "another SECRET_KEY")),
+    ],
+)
+async def test_a_refusal_is_said_in_the_language_that_was_asked_for(
+    language: str, sentences: tuple[str, ...], site: Site, ticket: str, bearer: str
+) -> None:
+    for authorization, sentence in zip(("", bearer, f"{ticket}x"), sentences, strict=True):
+        named = {"authorization": authorization, "accept_language": language}
+        refused = await status_of(site, FLOW, **named)
+        assert sentence in refused.json()["detail"]
+
+
 async def test_a_strange_host_and_a_bad_plan_are_refused(
     site: Site, ticket: str, settings: Any
 ) -> None:
