@@ -1,5 +1,6 @@
 /**
- * What is said aloud, in the one region that screen readers listen to. The transcript itself is
+ * What is said aloud, in the two regions that screen readers listen to: what may wait for a pause, and
+ * what went wrong for good and is the person's turn now, which is heard at once. The transcript itself is
  * silent: readers that hear every change of it truncate and drop most (frontend of LibreChat, #3570).
  *
  * How much is said is the person's choice: that an answer begins and ends (''), all of it at its end
@@ -21,6 +22,7 @@ const browser = { setTimeout: (run, ms) => globalThis.setTimeout(run, ms) };
 
 export class Announcer {
   #region;
+  #alert;
   #how;
   #routine;
   #env;
@@ -33,20 +35,27 @@ export class Announcer {
   /**
    * @param {Element} region with `role="status"`
    * @param {object} options
+   * @param {Element} options.alert with `role="alert"`
    * @param {string} options.how
    * @param {import('./words.js').Words} options.words
    * @param {Env} [options.env]
    */
-  constructor(region, { how, words, env = browser }) {
+  constructor(region, { alert, how, words, env = browser }) {
     this.#region = region;
+    this.#alert = alert;
     this.#how = how;
     this.#env = env;
     const { started, still, completed, back } = words.table.announce;
     this.#routine = [started, still, back, completed.split('{')[0]];
   }
 
-  /** @param {string} sentence */
-  say(sentence) {
+  /**
+   * @param {string} sentence
+   * @param {boolean} [atOnce] nothing more will come, and somebody has to do something about it
+   */
+  say(sentence, atOnce = false) {
+    this.#alert.textContent = atOnce ? sentence : ''; // the same words once more are heard once more
+    if (atOnce) return;
     const isRoutine = this.#routine.some((begin) => sentence.startsWith(begin));
     if (this.#how !== 'silent' || !isRoutine) this.#region.textContent = sentence;
   }

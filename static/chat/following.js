@@ -10,6 +10,8 @@ import { fill } from './words.js';
 const QUIET_MS = 700;
 /** How often a screen reader hears that the answer goes on. */
 const STILL_MS = 15_000;
+/** Nobody wanted it to end like that, and what comes next is up to the person. */
+const FAILURES = new Set(['failed', 'interrupted']);
 
 export class Following {
   #view;
@@ -32,7 +34,7 @@ export class Following {
    * @param {import('./answer.js').AnswerView} options.view
    * @param {import('./words.js').Words} options.words
    * @param {string} options.viewer
-   * @param {(sentence: string) => void} options.announce to the status region
+   * @param {(sentence: string, atOnce?: boolean) => void} options.announce
    * @param {() => void} options.onEnd nothing more will come
    * @param {import('./stream.js').Env} [options.env]
    * @param {{get: typeof get, post: typeof post}} [options.http]
@@ -135,9 +137,10 @@ export class Following {
   async #ended() {
     this.#over(null);
     const snapshot = this.#view.snapshot();
-    const { label, sentence } = this.#words.end(snapshot);
+    const { label, sentence, retry } = this.#words.end(snapshot);
+    const failed = FAILURES.has(snapshot.status) || (snapshot.status === 'completed' && retry); // it is empty
     const words = snapshot.text.split(/\s+/).filter(Boolean).length;
-    this.#announce(label ? sentence : fill(this.#words.table.announce.completed, { words }));
+    this.#announce(label ? `${label}. ${sentence}` : fill(this.#words.table.announce.completed, { words }), failed);
     if (await differs(snapshot)) {
       const { body } = await this.#http.get(this.#url);
       if (body?.text_sha256) this.#view.replace(body);
@@ -150,7 +153,7 @@ export class Following {
     this.#env.clearTimeout(this.#still);
     this.#view.stopping(false);
     this.#view.connection(sentence, true);
-    if (sentence) this.#announce(sentence);
+    if (sentence) this.#announce(sentence, true);
     this.#onEnd();
   }
 

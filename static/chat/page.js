@@ -81,10 +81,10 @@ function wait(item) {
   mayBeRemoved(item, true);
 }
 
-const announcer = new Announcer(element('status'), { how: page.announces, words });
-/** @param {string} sentence */
-function announce(sentence) {
-  announcer.say(sentence);
+const announcer = new Announcer(element('status'), { alert: element('failure'), how: page.announces, words });
+/** @param {string} sentence @param {boolean} [atOnce] */
+function announce(sentence, atOnce) {
+  announcer.say(sentence, atOnce);
 }
 
 /**

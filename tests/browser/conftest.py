@@ -37,6 +37,11 @@ PEOPLE = 300
 """More than there are tests, which may all run in one process."""
 DESK = {"width": 1280, "height": 860}
 PHONE = {"width": 390, "height": 844}
+WAYS = [
+    {"viewport": DESK, "color_scheme": "light"},
+    {"viewport": PHONE, "color_scheme": "dark"},
+]
+"""Both widths and both looks, for whoever checks something in all of them (`visitor`)."""
 LIMITS = {
     # Ten thousand words are cut short, and a person who left is given up soon.
     "RELAY_MAX_LOG_BYTES": "80000",
@@ -248,6 +253,11 @@ async def new_person(
 @pytest_asyncio.fixture(loop_scope="session")
 async def person(new_person: NewPerson) -> Person:
     return await new_person()
+
+
+@pytest_asyncio.fixture(loop_scope="session", params=WAYS, ids=["wide-light", "narrow-dark"])
+async def visitor(request: pytest.FixtureRequest, new_person: NewPerson) -> Person:
+    return await new_person(bypass_csp=True, **request.param)
 
 
 @pytest_asyncio.fixture(loop_scope="session")

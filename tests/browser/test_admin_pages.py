@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from playwright.async_api import expect
 
+from tests.browser.axe import bad
 from tests.browser.conftest import DESK, PHONE
-from tests.browser.test_axe import bad
 
 if TYPE_CHECKING:
     from tests.browser.conftest import NewPerson

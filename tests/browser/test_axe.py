@@ -1,57 +1,26 @@
-"""axe-core finds nothing serious on any page, in any state, light or dark, wide or narrow.
-
-The policy of the site is switched off for these visits, since axe brings scripts of its own; all
-other tests of this folder keep it.
-"""
+"""axe-core finds nothing serious on any page, in any state, light or dark, wide or narrow."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-import pytest_asyncio
-from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import expect
 
 from chatapp.templatetags.words import table
+from tests.browser.axe import bad
 from tests.browser.conftest import DESK, PASSWORD, PHONE
 from tests.chatapp.test_second_step import code_of
 
 if TYPE_CHECKING:
-    from playwright.async_api import Page
-
     from tests.browser.conftest import NewPerson, Person
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
-BAD = {"serious", "critical"}
 PROSE = (
     "# Tides\n\nThe **moon** pulls at `the sea`, [as told](https://example.org).\n\n"
     "> Said twice\n\n1. one\n   - in it\n2. two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n"
     "```python\ndef tide(hours: int) -> float:  # a comment\n    return 0.5 * hours\n```\n\n$a^2$"
 )
-WAYS = [
-    {"viewport": DESK, "color_scheme": "light"},
-    {"viewport": PHONE, "color_scheme": "dark"},
-]
-
-
-async def bad(page: Page, where: str, within: str | None = None) -> list[str]:
-    """What axe finds serious or critical; `within`: in one part of the page alone."""
-    # An answer that has ended is there before its styles are.
-    await page.wait_for_load_state("load")
-    results = await Axe().run(page, context=within, options={"resultTypes": ["violations"]})
-    violations: list[dict[str, Any]] = results.response["violations"]
-    return [
-        f"{where}: {found['id']}: {node['target']} {node['html'][:120]} {node['failureSummary']}"
-        for found in violations
-        if found["impact"] in BAD
-        for node in found["nodes"]
-    ]
-
-
-@pytest_asyncio.fixture(loop_scope="session", params=WAYS, ids=["wide-light", "narrow-dark"])
-async def visitor(request: pytest.FixtureRequest, new_person: NewPerson) -> Person:
-    return await new_person(bypass_csp=True, **request.param)
 
 
 async def test_every_page(visitor: Person) -> None:

@@ -16,15 +16,18 @@ function ground(how) {
   /** @type {any} */
   const region = new FakeDocument().createElement('p');
   /** @type {any} */
+  const alert = new FakeDocument().createElement('p');
+  /** @type {any} */
   const prose = new FakeDocument().createElement('div');
   const text = new MarkdownView(prose, { calm: false });
   const view = { ended: false, prose };
   /** @type {(() => void)[]} */
   let timers = [];
   const env = { setTimeout: (/** @type {() => void} */ run) => timers.push(run) };
-  const announcer = new Announcer(region, { how, words, env });
+  const announcer = new Announcer(region, { alert, how, words, env });
   return {
     announcer,
+    alert,
     view,
     /** @param {string} delta */
     write(delta) {
@@ -108,4 +111,15 @@ test('who wants silence hears what goes wrong, and nothing else', () => {
   assert.equal(heard(), announce.lost);
   announcer.say('You stopped this answer. What was written is kept.');
   assert.match(heard(), /^You stopped/);
+});
+
+test('what is up to the person is heard at once, whatever they chose, and goes with the next word', () => {
+  for (const how of ['', 'whole', 'sentences', 'silent']) {
+    const { announcer, alert, heard } = ground(how);
+    announcer.say('It failed. Try again.', true);
+    assert.equal(alert.textContent, 'It failed. Try again.');
+    assert.equal(heard(), '', 'and not twice');
+    announcer.say(announce.started);
+    assert.equal(alert.textContent, '');
+  }
 });

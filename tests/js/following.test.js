@@ -19,7 +19,7 @@ function follow() {
   const screen = new FakeScreen();
   const view = new AnswerView(element, { words, screen });
   /** @type {any} */
-  const seen = { said: [], ends: 0, asked: [], replies: [] };
+  const seen = { said: [], alerts: [], ends: 0, asked: [], replies: [] };
   const ask = async (/** @type {string} */ url) => {
     seen.asked.push(url);
     return seen.replies.shift() ?? { status: 'network', body: null, detail: '' };
@@ -29,7 +29,7 @@ function follow() {
     view,
     words,
     viewer: 'v1',
-    announce: (sentence) => seen.said.push(sentence),
+    announce: (sentence, atOnce) => seen[atOnce ? 'alerts' : 'said'].push(sentence),
     onEnd: () => (seen.ends += 1),
     env,
     http: { get: ask, post: ask },
@@ -50,6 +50,34 @@ test('boundaries are said aloud, words are not', async () => {
   assert.equal(part('text').textContent, 'Hi');
   assert.equal(seen.ends, 1);
   assert.deepEqual(seen.asked, [], 'the text is what was generated: nothing to ask');
+});
+
+for (const [status, reason, alert] of /** @type {[string, string | null, boolean][]} */ ([
+  ['failed', 'server_error', true],
+  ['failed', 'authentication', true],
+  ['interrupted', 'worker_lost', true],
+  ['incomplete', 'max_tokens', false],
+  ['cancelled', 'user', false],
+])) {
+  test(`the end ${status} (${reason}) is heard ${alert ? 'at once' : 'at the next pause'}, once`, async () => {
+    const { server, following, seen } = follow();
+    server.stream(CREATED + STARTED + text(3, 'Hi') + ended(4, status, SHA_HI, reason));
+    following.start();
+    await settle();
+    const said = [...seen.said.slice(1), ...seen.alerts];
+    const { label } = words.table.ends[status][reason ?? '*'];
+    assert.equal(said.length, 1);
+    assert.ok(said[0].startsWith(`${label}. `), said[0]);
+    assert.equal(seen.alerts.length, alert ? 1 : 0);
+  });
+}
+
+test('an answer without a word is heard at once: somebody has to ask again', async () => {
+  const { server, following, seen } = follow();
+  server.stream(CREATED + STARTED + ended(3, 'completed', ''));
+  following.start();
+  await settle();
+  assert.deepEqual(seen.alerts.length, 1);
 });
 
 test('a long answer is said to go on every 15 s, until it has ended', async () => {

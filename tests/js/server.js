@@ -114,8 +114,8 @@ export const STARTED = frame(2, 'started', { upstream_model: 'm', attempt: 1, ep
 export const text = (seq, delta) => frame(seq, 'text.delta', { part: 0, delta });
 
 /** @param {number} seq */
-export const ended = (seq, status = 'completed', sha = '') =>
-  frame(seq, 'ended', { status, reason: null, epoch: 7, finish_reason: 'stop', error: null, usage: null, text_sha256: sha });
+export const ended = (seq, status = 'completed', sha = '', reason = null) =>
+  frame(seq, 'ended', { status, reason, epoch: 7, finish_reason: 'stop', error: null, usage: null, text_sha256: sha });
 
 /** What every test of the client begins with. */
 export function ground() {
