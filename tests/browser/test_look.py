@@ -145,3 +145,25 @@ def _output(name: str) -> str:
 
     OUTPUT.mkdir(parents=True, exist_ok=True)
     return str(OUTPUT / f"{name}.png")
+
+
+async def test_a_table_of_many_columns_has_room_for_words_and_scrolls_by_itself(
+    person: Person,
+) -> None:
+    row = "| " + " | ".join(["some words that explain", "42", "`code_value`"] * 3) + " |"
+    head = "| " + " | ".join(f"Column {n}" for n in range(9)) + " |"
+    wide = "\n".join([head, "|---" * 9 + "|", row, row])
+    page = person.page
+    await page.goto("/")
+    await person.until_alive()
+    await person.box.fill(f"A table:\n\n{wide}")
+    await person.box.press("Enter")
+    await person.answer.until_status("completed")
+    cells = person.answer.words.locator("th, td")
+    heights = await cells.evaluate_all("cells => cells.map((cell) => cell.clientHeight)")
+    assert len(heights) == 27
+    assert max(heights) < 60, "one line each"
+    region = person.answer.words.locator(".table")
+    assert await region.evaluate("it => it.scrollWidth > it.clientWidth")
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    await person.shot("broad-table")
