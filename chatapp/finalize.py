@@ -56,6 +56,13 @@ def database_errors() -> Iterator[None]:
         raise RecordUnavailable(str(exc)) from exc
 
 
+def is_locked(error: RecordUnavailable) -> bool:
+    """The database is well, and somebody holds this row for longer than lock_timeout: PostgreSQL's
+    55P03. (SQLite has one lock for all rows.)"""
+    refused = error.__cause__.__cause__ if error.__cause__ else None
+    return getattr(refused, "sqlstate", None) == "55P03"
+
+
 class JustAsked:
     """Requests that this process has committed a moment ago, for its own supervisor.
 

@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.template import loader
 
 from chatapp import runtime
-from chatapp.api.failures import AWAY, RETRY_AFTER_S
+from chatapp.api.failures import AWAY, RETRY_AFTER_S, note_away
 from chatapp.metrics import WORKER_SEEN_S, exposition, may_read
 from chatapp.middleware.problems import ERROR_ID, error_id
 from chatapp.middleware.threads import on_database_thread
@@ -19,7 +19,8 @@ from relay import StoreUnavailable
 def failed(request: HttpRequest) -> HttpResponse:
     """Django's handler500, called where the exception is being handled. No query, no context: what
     failed may be the database."""
-    away = isinstance(sys.exc_info()[1], AWAY)
+    away = isinstance(error := sys.exc_info()[1], AWAY)
+    note_away(error)
     page = loader.get_template("503.html" if away else "500.html")
     made = error_id(request)
     headers = {ERROR_ID: made} | ({"Retry-After": str(RETRY_AFTER_S)} if away else {})

@@ -236,6 +236,9 @@ if _DATABASE["ENGINE"] == "django.db.backends.sqlite3":
     }
     with contextlib.suppress(OSError):  # a read-only checkout only fails when it opens the file
         Path(_DATABASE["NAME"]).parent.mkdir(parents=True, exist_ok=True)
+elif _DATABASE["ENGINE"] == "django.db.backends.postgresql":  # as long as there
+    locks = {"options": "-c lock_timeout=5s"}
+    DATABASES["default"]["OPTIONS"] = locks | _DATABASE.get("OPTIONS", {})
 
 # -- applications ----------------------------------------------------------------------------------
 INSTALLED_APPS = [

@@ -98,7 +98,7 @@ ENDS: Final = (
 """Status and reason. All are there from the start: a counter that begins with 1 is no increase."""
 REFUSALS: Final = (
     *("running", "tokens", "plan", "chat_busy", "queue_full", "viewers"),
-    *("store_full", "store_away", "not_checked"),
+    *("store_full", "store_away", "database_away", "not_checked"),
     *("requests_of_address", "requests_of_person", "streams_of_address", "streams_of_person"),
 )
 REPAIRS: Final = ("remake", "give_up", "record", "stop", "expire")

@@ -69,6 +69,12 @@ class Run:
         if self.holder is not None:
             self.holder.stop(reason)
 
+    def note_lapse(self) -> None:
+        """Once it is claimed: before that the other may have been only late."""
+        if self.lapsed:
+            COUNTERS.leases_lapsed += 1
+            logger.warning("the worker of %s fell silent; taken over", self.job.response_id)
+
     def heard(self) -> None:
         self.heard_s = time.monotonic()
         if self.holder is not None:
@@ -290,13 +296,13 @@ class Supervisor:
                 await self._store.ack(job)
                 return
             case Claimed.CLOSED:
-                COUNTERS.leases_lapsed += run.lapsed
+                run.note_lapse()
                 run.lease = claim.lease
                 if claim.lease is not None:
                     await self._recorder.record(claim.lease, claim.output_tokens)
                 return
             case Claimed.RUN | Claimed.TAKE_OVER:
-                COUNTERS.leases_lapsed += run.lapsed
+                run.note_lapse()
         lease = claim.lease
         if lease is None:
             raise ProtocolViolation(f"a claim of {job.response_id} without a lease")

@@ -16,7 +16,7 @@ from chatapp.auth import CsrfRefused
 from chatapp.middleware.admission import TooMany
 from chatapp.middleware.problems import problem, server_error
 from chatapp.services import Refused
-from relay import RecordUnavailable, StoreUnavailable
+from relay import COUNTERS, RecordUnavailable, StoreUnavailable
 
 if TYPE_CHECKING:
     from ninja import NinjaAPI
@@ -93,7 +93,14 @@ def suspicious(request: HttpRequest, exc: SuspiciousOperation) -> HttpResponse:
     return problem(400, _("The request is malformed."))
 
 
+def note_away(exc: BaseException | None) -> None:
+    """A database that is away, or full: Redis has a series of its own."""
+    if isinstance(exc, AWAY) and not isinstance(exc, StoreUnavailable):
+        COUNTERS.refusals.add("database_away")
+
+
 def away(request: HttpRequest, exc: Exception) -> HttpResponse:
+    note_away(exc)
     logger.warning("%s %s: %s", request.method, request.path, exc)
     headers = {"Retry-After": str(RETRY_AFTER_S)}
     return problem(503, _("A part of the server is away. Try again shortly."), headers=headers)

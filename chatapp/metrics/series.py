@@ -115,7 +115,7 @@ SERIES: Final[tuple[Series, ...]] = (
     Series(
         "unbroken_refusals",
         "counter",
-        "Questions and streams that were refused: quota, plan, door, store",
+        "Questions and streams that were refused: quota, plan, door, store, database",
         _tally("refusals"),
         ("kind",),
     ),

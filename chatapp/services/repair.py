@@ -10,10 +10,11 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from django.db import transaction
 from structlog.contextvars import bound_contextvars
 
 from chatapp import catalog, runtime, switches
-from chatapp.finalize import database_errors
+from chatapp.finalize import database_errors, is_locked
 from chatapp.middleware.threads import on_database_thread
 from chatapp.models import Response
 from chatapp.services import delivery, ends, figures
@@ -125,7 +126,11 @@ async def _apart(repair: Callable[[str], Awaitable[None]], pk: str) -> None:
             await repair(pk)
     except StoreRefused as exc:
         logger.warning("repair of %s waits: %s", pk, exc)  # others end something: they are taken
-    except (StoreUnavailable, RecordUnavailable):
+    except RecordUnavailable as exc:
+        if not is_locked(exc):
+            raise
+        logger.warning("repair of %s waits: %s", pk, exc)
+    except StoreUnavailable:
         raise
     except Exception:
         logger.exception("repair of %s failed", pk)
@@ -215,9 +220,11 @@ async def _stop_abandoned(response_ids: Sequence[str]) -> None:
 def _mark_started(response_ids: Sequence[str]) -> None:
     """A hint for people who look at rows; the log knows better all the time."""
     if response_ids:
-        rows = Response.objects.filter(pk__in=response_ids, status=Status.QUEUED)
-        with database_errors():
-            rows.update(status=Status.IN_PROGRESS)
+        # Of a row that somebody holds there is nothing to wait for.
+        rows = Response.objects.select_for_update(skip_locked=True)
+        free = rows.filter(pk__in=response_ids, status=Status.QUEUED).values("pk")
+        with database_errors(), transaction.atomic():
+            Response.objects.filter(pk__in=free).update(status=Status.IN_PROGRESS)
 
 
 @on_database_thread

@@ -80,6 +80,10 @@ def test_each_rule_bites_at_its_limit_and_not_before(folder: Path) -> None:
         ("(unbroken_viewers_lagging) >= 5", "(unbroken_viewers_lagging) >= 4"),
         ("> 0.05\n", "> 0.049\n"),
         ("finalize_failures_total[5m])) >= 3", "finalize_failures_total[5m])) >= 2"),
+        ('"store_full"}[5m])) >= 3', '"store_full"}[5m])) >= 2'),
+        ('"store_full"}[5m])) >= 3', '"full"}[5m])) >= 3'),
+        ('"database_away"}[5m])) >= 3', '"database_away"}[5m])) >= 2'),
+        ('"database_away"}[5m])) >= 3', '"away"}[5m])) >= 3'),
         ("age_seconds) > 300", "age_seconds) > 301"),
     ],
 )
@@ -107,43 +111,6 @@ def test_each_alert_has_its_section_and_points_to_it() -> None:
         section = RUNBOOK.split(f"### {name}\n")[1].split("\n#")[0]
         assert "Look " in section, name
         assert len(section) > 200, name
-
-
-def test_the_runbook_names_only_what_there_is() -> None:
-    from chatapp.settings import SETTINGS_DOC
-
-    assert series_in(RUNBOOK) <= SHOWN | {series.name for series in SERIES}
-    settings = {setting.name for setting in SETTINGS_DOC}
-    assert set(re.findall(r"\b(?:RELAY|METRICS)_[A-Z_]+\b", RUNBOOK)) <= settings
-
-
-def test_the_runbook_leads_to_commands_and_pages_that_are_there() -> None:
-    """Who is called at night types them as they stand here."""
-    from django.apps import apps
-    from django.core.management import get_commands
-
-    from chatapp.admin_site import PAGES
-
-    commands = set(re.findall(r"manage\.py (\w+)", RUNBOOK))
-    assert len(commands) > 3
-    assert commands <= set(get_commands())
-    models = apps.get_app_config("chatapp").get_models()
-    pages = {page.title for page in PAGES}
-    pages |= {str(model._meta.verbose_name_plural).capitalize() for model in models}
-    named = set(re.findall(r"Django admin, “([^”]+)”", RUNBOOK))
-    assert len(named) > 3
-    assert named <= pages, named - pages
-    said = {word for word in re.findall(r"“([^”]+)”", RUNBOOK) if " " in word} - pages
-    sources = (
-        "".join(
-            path.read_text()
-            for name in ("chatapp", "relay")
-            for path in (ROOT / name).rglob("*.py")
-        )
-        .replace("%s put off", "sweep put off")
-        .replace("%s failed", "sweep failed")
-    )
-    assert {word for word in said if word not in sources} == set()
 
 
 def queries(node: Any) -> list[str]:

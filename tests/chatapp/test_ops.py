@@ -10,6 +10,7 @@ from django.test import AsyncClient
 
 from chatapp import runtime
 from chatapp.middleware.problems import WithErrorId
+from relay import COUNTERS
 
 if TYPE_CHECKING:
     import pytest
@@ -71,17 +72,19 @@ async def test_a_mistake_has_an_id_on_the_page_in_the_header_and_in_the_log(
     assert record.__dict__["error"] == made
 
 
-async def test_a_page_whose_database_is_away_says_so(
+async def test_a_page_whose_database_is_away_says_so_and_is_counted(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away() -> None:
         raise OperationalError("gone: secret")
 
     monkeypatch.setattr("chatapp.ops._database", away)
+    before = COUNTERS.refusals.counts["database_away"]
     reply = await AsyncClient(raise_request_exception=False).get("/readyz")
     assert (reply.status_code, reply.headers["Retry-After"]) == (503, "5")
     assert "A part of the server is away" in reply.content.decode()
     assert "secret" not in reply.content.decode()
+    assert COUNTERS.refusals.counts["database_away"] == before + 1
 
 
 def test_other_lines_of_the_log_have_no_id() -> None:

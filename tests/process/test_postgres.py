@@ -75,3 +75,33 @@ async def until_recorded(postgres: PrivatePostgres, answers: int) -> None:
             return [row[0] async for row in rows] == ["completed"] * answers
 
     await wait_until(recorded, "every answer to be recorded", timeout=40)
+
+
+async def test_a_row_that_somebody_holds_keeps_no_other_from_its_end(
+    tmp_path: Path, postgres: PrivatePostgres
+) -> None:
+    """PROTOCOL 9: without workers the sweep ends both, though it cannot write the older one."""
+    env = {"DATABASE_URL": postgres.url, "RELAY_TOTAL_S": "3"}
+    async with Site(tmp_path, webs=1, workers=1, env=env) as site, site.client() as client:
+        held, free = [await ask(client, "hang") for _ in range(2)]
+        site.workers.pop().kill()
+        async with await psycopg.AsyncConnection.connect(postgres.url) as holder:
+            await holder.execute("SELECT 1 FROM chatapp_response WHERE id = %s FOR UPDATE", [held])
+            await until_ended(postgres, free)
+            (web,) = site.webs
+            await wait_until(
+                lambda: "canceling statement due to lock" in web.log, "a wait to end", 30
+            )
+        await until_ended(postgres, held)
+
+
+async def until_ended(postgres: PrivatePostgres, response_id: str) -> None:
+    """In the row itself: failed if nobody had begun it, else interrupted."""
+
+    async def written() -> bool:
+        async with await psycopg.AsyncConnection.connect(postgres.url) as connection:
+            query = "SELECT status FROM chatapp_response WHERE id = %s"
+            row = await (await connection.execute(query, [response_id])).fetchone()
+            return row is not None and row[0] in ("failed", "interrupted")
+
+    await wait_until(written, f"{response_id} to have ended", timeout=60)

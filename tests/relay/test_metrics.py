@@ -90,7 +90,7 @@ async def test_what_an_upstream_fails_with_is_counted_by_its_kind(
 
 
 async def test_a_worker_that_fell_silent_is_a_lapsed_lease_and_a_release_is_none(
-    stage: Stage, counted: Counters
+    stage: Stage, counted: Counters, caplog: pytest.LogCaptureFixture
 ) -> None:
     """PROTOCOL 2, 9"""
     await stage.supervisor.aclose()
@@ -108,6 +108,7 @@ async def test_a_worker_that_fell_silent_is_a_lapsed_lease_and_a_release_is_none
     taker = stage.another("taker", hasty)
     taker.start()
     await wait_until(lambda: counted.leases_lapsed == 1, "the lapse to be seen", timeout=30)
+    assert f"the worker of {rid} fell silent" in caplog.text  # restarted at once, it left no trace
     (await stage.call(2)).end()
     assert (await stage.outcome(rid)).snapshot.status == "completed"
     await taker.aclose()
