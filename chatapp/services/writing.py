@@ -11,6 +11,7 @@ from django.db.models import Max
 from django.utils.translation import gettext
 
 from chatapp import audit, catalog, runtime
+from chatapp.attached import parts_of
 from chatapp.finalize import database_errors, plain
 from chatapp.middleware.threads import on_database_thread, transact
 from chatapp.models import Chat, Message, MessageQuerySet, Response, User
@@ -365,5 +366,7 @@ def begin(response_id: str, now: datetime) -> Response | None:
 
 
 def _first_words(text: str) -> str:
-    """A name for now; "" only for no text at all."""
-    return " ".join(undirected(text).split())[:TITLE_CHARS] or ("…" if text.strip() else "")
+    """A name for now: what was written, else what is attached; "" only for no text at all."""
+    parts = parts_of(text)
+    words = next((part.text for part in parts if not part.name), parts[0].name if parts else "")
+    return " ".join(undirected(words).split())[:TITLE_CHARS] or ("…" if text.strip() else "")

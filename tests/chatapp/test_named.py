@@ -41,6 +41,23 @@ async def test_a_message_of_nothing_but_marks_has_a_title(
     assert chat.title == "…"
 
 
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        (f"What is\nthis?\n\n{FILE}", "What is this?"),
+        (f"{FILE}\n\nWhat is this?", "What is this?"),
+        (FILE, "photogpj.exe"),
+        ("Attached: nothing (1 characters)", "Attached: nothing (1 characters)"),
+    ],
+)
+async def test_a_chat_is_named_after_what_was_written_else_after_the_file(
+    text: str, title: str, user: User, chat: Chat, store: MemoryStore
+) -> None:
+    await services.send_message(user=user, chat=chat, text=text)
+    await chat.arefresh_from_db()
+    assert chat.title == title
+
+
 async def test_marks_that_turn_no_letter_stay(user: User, chat: Chat) -> None:
     """RLM: an Arabic title may end in a full stop on its own side."""
     await services.update_chat(chat=chat, title="عن C++\u200f.")
