@@ -69,13 +69,11 @@ def accounts(site: Site) -> Iterator[Account]:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def chromium_browser(chromium: str) -> AsyncIterator[Browser]:
+async def chromium_browser(light_chromium: str) -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
-            executable_path=chromium,
+            executable_path=light_chromium,
             args=FLAGS,
-            # People have it: a page that comes back must go on where it was.
-            ignore_default_args=["--disable-back-forward-cache"],
         )
         yield browser
         await browser.close()

@@ -100,15 +100,14 @@ async def test_offline_and_back_loses_nothing_and_says_so(person: Person) -> Non
     assert await answer.text() == words(150)
 
 
-async def test_a_page_that_comes_back_from_the_cache_goes_on(person: Person) -> None:
-    await person.page.goto("/")
-    answer = await person.ask("say:150 every:40")
+async def test_a_page_that_comes_back_from_the_cache_goes_on(sleeper: Person) -> None:
+    answer = await sleeper.ask("say:150 every:40")
     shown = await answer.until_words(10)
-    await person.page.evaluate("window.stillTheSamePage = true")
-    await person.page.get_by_role("link", name="Account").click()
-    await expect(person.page.get_by_role("heading", name="Your account")).to_be_visible()
-    await person.page.go_back(wait_until="commit")  # no load follows
-    assert await person.page.evaluate("window.stillTheSamePage"), "it was loaded anew"
+    await sleeper.page.evaluate("window.stillTheSamePage = true")
+    await sleeper.page.get_by_role("link", name="Account").click()
+    await expect(sleeper.page.get_by_role("heading", name="Your account")).to_be_visible()
+    await sleeper.page.go_back(wait_until="commit")  # no load follows
+    assert await sleeper.page.evaluate("window.stillTheSamePage"), "it was loaded anew"
     assert (await answer.text()).startswith(shown)
     await answer.until_status("completed")
     assert await answer.text() == words(150)
