@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asgiref.sync import async_to_sync
 from django.contrib import messages
@@ -34,7 +34,17 @@ OLDEST_S: Final = 900.0
 """Then the browser asks anew, as with all streams."""
 MOST_STREAMS: Final = 16
 """Of one process: operators are few, and each stream looks at everything that runs."""
+SHOWN_BY: Final = ("chatapp.view_response", "chatapp.stop_response", "chatapp.steer_models")
+"""What the tables show goes by these."""
 _open: set[object] = set()
+
+
+class Rights(NamedTuple):
+    """What somebody may here, by which password."""
+
+    password: str
+    """Its hash: with a new one all sessions end."""
+    permissions: frozenset[str]
 
 
 def page(request: HttpRequest) -> dict[str, Any] | HttpResponseBase:
@@ -76,14 +86,18 @@ def _act(request: HttpRequest) -> HttpResponse:
 
 
 def _stream(request: HttpRequest) -> HttpResponseBase:
-    reply = StreamingHttpResponse(_events(request), content_type="text/event-stream; charset=utf-8")
+    pieces = _events(request, _of(request.user))
+    reply = StreamingHttpResponse(pieces, content_type="text/event-stream; charset=utf-8")
     reply["Cache-Control"] = "no-cache, no-transform"
     reply["X-Accel-Buffering"] = "no"
     return reply
 
 
-async def _events(request: HttpRequest) -> AsyncIterator[bytes]:
-    """The tables as the server draws them, whenever they look different."""
+async def _events(request: HttpRequest, rights: Rights) -> AsyncIterator[bytes]:
+    """The tables as the server draws them, whenever they look different.
+
+    `rights`: those that it began with. With others it ends, and the browser asks anew (law 15).
+    """
     me = object()
     if len(_open) >= MOST_STREAMS:
         yield b"retry: 30000\nevent: full\ndata: too many\n\n"
@@ -93,11 +107,12 @@ async def _events(request: HttpRequest) -> AsyncIterator[bytes]:
         began_s, before = time.monotonic(), ""
         yield b"retry: 2000\n\n"
         while time.monotonic() - began_s < OLDEST_S and not runtime.hub().leaving:
-            if not await _still_may(request.user.pk, request.session.session_key):
-                return
             html = render_to_string(
                 "admin/live_tables.html", _context(await live(), request), request
             )
+            # After the look, which may take its time: what it found is not sent to who lost a right.
+            if await _now(request.user.pk, request.session.session_key) != rights:
+                return
             if html != before:
                 before = html
                 lines = "".join(f"data: {line}\n" for line in html.splitlines())
@@ -109,13 +124,15 @@ async def _events(request: HttpRequest) -> AsyncIterator[bytes]:
         _open.discard(me)
 
 
+def _of(user: Any) -> Rights:
+    return Rights(user.password, frozenset(right for right in SHOWN_BY if user.has_perm(right)))
+
+
 @on_database_thread
-def _still_may(user_id: Any, session_key: str | None) -> bool:
-    """A session that was ended, or a person who lost the right, loses the stream (law 15)."""
+def _now(user_id: Any, session_key: str | None) -> Rights | None:
+    """None: the session was ended or has run out, or the person is not of the staff any more."""
     from django.contrib.sessions.models import Session
 
     user = User.objects.filter(pk=user_id, is_active=True, is_staff=True).first()
-    if user is None or not user.has_perm("chatapp.view_response"):
-        return False
     there = Session.objects.filter(session_key=session_key, expire_date__gt=timezone.now())
-    return there.exists()
+    return _of(user) if user is not None and there.exists() else None

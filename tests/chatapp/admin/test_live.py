@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from asgiref.sync import sync_to_async
+from django.contrib.auth.models import Group, Permission
 from django.contrib.sessions.models import Session
 from django.test import AsyncClient
 from django.utils import timezone
@@ -15,7 +18,7 @@ from chatapp import switches
 from chatapp.admin import live_page
 from chatapp.models import Plan, Response, User, WorkerDrain
 from chatapp.services.near import near_limits
-from chatapp.services.running import live
+from chatapp.services.running import Live, live
 from chatapp.services.settling import submit
 from relay import Circuits, RelayConfig
 from relay.standing import Reporter
@@ -24,7 +27,6 @@ from tests.chatapp.conftest import make_row, scribe_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import pytest
     from django.test import Client
 
     from relay import MemoryStore
@@ -147,6 +149,56 @@ async def test_a_session_that_has_run_out_loses_the_stream(
     assert b"tables" in await anext(pieces)
     await Session.objects.aupdate(expire_date=timezone.now() - timedelta(seconds=1))
     assert [piece async for piece in pieces if b"tables" in piece] == []
+    assert not live_page._open
+
+
+def leave_group() -> None:
+    person().groups.clear()
+
+
+def take(codename: str) -> None:
+    Group.objects.get(name="support").permissions.remove(Permission.objects.get(codename=codename))
+
+
+def new_password() -> None:
+    somebody = person()
+    somebody.set_password("battery-staple-9")
+    somebody.save()
+
+
+def person() -> User:
+    return User.objects.get(username="support-person")
+
+
+@pytest.mark.parametrize(
+    "revoke",
+    [
+        pytest.param(leave_group, id="their group"),
+        pytest.param(partial(take, "view_response"), id="the page, of their group"),
+        pytest.param(partial(take, "stop_response"), id="stopping, of their group"),
+        pytest.param(new_password, id="their password"),
+    ],
+)
+async def test_a_stream_has_no_right_of_its_start_that_was_taken_since(
+    staff: Callable[[str], Client],
+    store: MemoryStore,
+    monkeypatch: pytest.MonkeyPatch,
+    revoke: Callable[[], None],
+) -> None:
+    """Also not for one more table, when it is taken while that is drawn; law 15."""
+    client = await signed_in(staff, "support")
+    monkeypatch.setattr(live_page, "EVERY_S", 0.01)
+    reply: Any = await client.get(f"{URL}?stream=1")
+    pieces = aiter(reply.streaming_content)
+    assert (await anext(pieces)).startswith(b"retry")
+    assert b"tables" in await anext(pieces)
+
+    async def then_taken() -> Live:
+        await sync_to_async(revoke)()
+        return Live(lines=[], workers=[], problem="marker of a later look")
+
+    monkeypatch.setattr(live_page, "live", then_taken)
+    assert b"marker" not in b"".join([piece async for piece in pieces])
     assert not live_page._open
 
 
