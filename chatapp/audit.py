@@ -73,6 +73,20 @@ def ended(
     )
 
 
+def redacted(response_id: str, *, username: str, model: str, change: dict[str, Any]) -> None:
+    """The redaction hook changed or withheld an answer; `change`: a code and counts of parts."""
+    _write(
+        AuditEvent(
+            action="redacted",
+            actor="",
+            response_id=response_id,
+            username=username,
+            model=model,
+            detail=change,
+        )
+    )
+
+
 def erased(response: Response, *, actor: str, why: str) -> None:
     """Its content is removed: `chat deleted`, `retention` or `person erased`."""
     _write(_of(response, "erased", actor=actor, detail={"why": why}))

@@ -126,11 +126,13 @@ class Records:
 
         Raises StoreUnavailable when the record is written and what it used is not settled yet.
         """
+        redacted: dict[str, Any] = {}
         if redaction.active():
             snapshot = await asyncio.to_thread(redaction.redacted, outcome.snapshot)
+            redacted = redaction.difference(outcome.snapshot, snapshot)
             outcome = replace(outcome, snapshot=snapshot)
         with database_errors():
-            written = await transact(partial(write, outcome, runtime.now()))
+            written = await transact(partial(write, outcome, runtime.now(), redacted))
         if written is None:
             return
         if written.end is not None:
@@ -222,8 +224,13 @@ class Written(NamedTuple):
     """Its content was erased while it was written: its log is content, too."""
 
 
-def write(outcome: Outcome, now: datetime) -> Written | None:
-    """The writes of one transaction: none when the row was final before. None: it is gone."""
+def write(
+    outcome: Outcome, now: datetime, redacted: Mapping[str, Any] | None = None
+) -> Written | None:
+    """The writes of one transaction: none when the row was final before. None: it is gone.
+
+    `redacted`: what the hook made of the answer (`redaction.difference`).
+    """
     snapshot, rid = outcome.snapshot, outcome.response_id
     running = _running(rid)
     if running is None:
@@ -246,6 +253,8 @@ def write(outcome: Outcome, now: datetime) -> Written | None:
         fold=columns["fold"],
         worker=outcome.worker,
     )
+    if redacted:
+        audit.redacted(rid, username=running.username, model=running.model, change=dict(redacted))
     charge = Charge(running.user_id, rid, running.created_at, columns["output_tokens"] or 0)
     figures = Figures(
         model=running.model if running.model in catalog.models() else OTHER,

@@ -116,6 +116,21 @@ def redacted(snapshot: Snapshot) -> Snapshot:
         )
 
 
+def difference(before: Snapshot, after: Snapshot) -> dict[str, Any]:
+    """For the trail: a code, and how many of each part are not what they were. Empty: none."""
+    counts = {
+        "text": int(before.text != after.text),
+        "reasoning": int(before.reasoning != after.reasoning),
+        "refusal": int(before.refusal != after.refusal),
+        "tool_calls": sum(call not in after.tool_calls for call in before.tool_calls),
+        "meta": sum(one not in after.meta for one in before.meta),
+    }
+    changed = {name: count for name, count in counts.items() if count}
+    if not changed:
+        return {}
+    return {"code": "withheld" if after.text == WITHHELD else "changed", **changed}
+
+
 def _redacted(snapshot: Snapshot) -> Snapshot:
     text, reasoning = redact(snapshot.text), redact(snapshot.reasoning)
     calls = tuple(

@@ -12,13 +12,14 @@ from asgiref.sync import sync_to_async
 from chatapp import redaction, services
 from chatapp.checks import check_redaction
 from chatapp.finalize import Records
-from chatapp.models import Chat, Message, Response, User
+from chatapp.models import AuditEvent, Chat, Message, Response, User
 from chatapp.redaction import WITHHELD, RedactionFailed, mask, redacted
 from chatapp.services import Question, create_response, send_message, update_chat
 from chatapp.services.errors import NotChecked
 from chatapp.services.verifying import ContentCheck
 from relay import GenerationRequest, Snapshot, ToolCall, text_sha256
 from relay.events import PartMeta
+from tests.chatapp.conftest import make_row
 from tests.chatapp.test_finalize import outcome
 
 if TYPE_CHECKING:
@@ -179,3 +180,33 @@ def test_a_hook_that_is_not_there_is_told_at_start(
 ) -> None:
     settings.REDACT = path
     assert [message.id for message in check_redaction()] == ids
+
+
+def noted() -> list[tuple[str, str, Any]]:
+    rows = AuditEvent.objects.filter(action="redacted").order_by("pk")
+    return [(row.response_id, row.username, row.detail) for row in rows]
+
+
+async def test_an_answer_that_the_hook_changed_is_in_the_trail_by_counts_alone(
+    store: MemoryStore, row: Response, user: User, masking: None
+) -> None:
+    other = await sync_to_async(make_row)(user)
+    await Records().finalize(outcome(other.pk, text="nothing to be covered"))
+    await Records().finalize(outcome(row.pk, text=SECRET))
+    await Records().finalize(outcome(row.pk, text=SECRET))  # a repeat writes nothing
+    assert await sync_to_async(noted)() == [(row.pk, "ann", {"code": "changed", "text": 1})]
+
+
+async def test_an_answer_that_was_withheld_is_in_the_trail(
+    store: MemoryStore, row: Response, failing: None
+) -> None:
+    await Records().finalize(outcome(row.pk, text=SECRET))
+    assert await sync_to_async(noted)() == [(row.pk, "ann", {"code": "withheld", "text": 1})]
+
+
+def test_each_part_that_is_not_what_it_was_is_counted(masking: None) -> None:
+    calls = tuple(ToolCall(index=n, call_id="c", name="f", raw=SECRET) for n in range(2))
+    signature = PartMeta(part=0, kind="signature", data="s")
+    said = Snapshot(text=SECRET, reasoning=SECRET, tool_calls=calls, meta=(signature,))
+    told = redaction.difference(said, redacted(said))
+    assert told == {"code": "changed", "text": 1, "reasoning": 1, "tool_calls": 2, "meta": 1}
