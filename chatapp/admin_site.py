@@ -5,7 +5,7 @@ Apart from `chatapp.admin`, which is loaded to register with this site and so ne
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -17,6 +17,8 @@ from django.core.exceptions import PermissionDenied
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
+
+from chatapp.acting import acting
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
@@ -75,6 +77,16 @@ class Site(admin.AdminSite):
             for page in PAGES
         ]
         return [*pages, *super().get_urls()]  # before stock admin's last one, which takes all
+
+    def admin_view(self, view: Any, cacheable: bool = False) -> Any:
+        """What signals tell the trail of (chatapp/auth/rights.py) is done by who is signed in."""
+
+        @wraps(view)
+        def by_them(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+            with acting(request.user.get_username()):
+                return view(request, *args, **kwargs)
+
+        return super().admin_view(by_them, cacheable)
 
     def login(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

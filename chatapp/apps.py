@@ -13,10 +13,11 @@ class ChatappConfig(AppConfig):
 
     def ready(self) -> None:
         from chatapp import checks
-        from chatapp.auth.second_step import keep_trail
+        from chatapp.auth import rights, second_step
 
         checks.register_all()
-        keep_trail()
+        second_step.keep_trail()
+        rights.keep_trail()
 
 
 class SiteAdminConfig(AdminConfig):

@@ -163,10 +163,15 @@ def plan_given(username: str, *, actor: str, before: str, after: str) -> None:
     _write(AuditEvent(action="plan given", actor=actor, username=username, detail=detail))
 
 
-def rights_given(username: str, *, actor: str, before: list[str], after: list[str]) -> None:
-    """What a person may was changed in admin: flags, groups and permissions of their own."""
-    detail = {"before": before, "after": after}
-    _write(AuditEvent(action="rights given", actor=actor, username=username, detail=detail))
+def rights_changed(username: str, *, actor: str, change: dict[str, list[str]]) -> None:
+    """`change`: names of flags, groups and permissions of a person that were `given` or `taken`."""
+    action = "rights given" if "given" in change else "rights taken"
+    _write(AuditEvent(action=action, actor=actor, username=username, detail=change))
+
+
+def group_changed(group: str, *, actor: str, change: dict[str, Any]) -> None:
+    """`change`: permissions that were `given` or `taken`, its name `now`, or that it is removed."""
+    _write(AuditEvent(action="group changed", actor=actor, detail={"group": group} | change))
 
 
 def password_set(username: str, *, actor: str) -> None:

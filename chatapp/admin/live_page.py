@@ -110,7 +110,7 @@ async def _events(request: HttpRequest, rights: Rights) -> AsyncIterator[bytes]:
             html = render_to_string(
                 "admin/live_tables.html", _context(await live(), request), request
             )
-            # After the look, which may take its time: what it found is not sent to who lost a right.
+            # After the look, which takes time: what it found is not sent to who lost a right.
             if await _now(request.user.pk, request.session.session_key) != rights:
                 return
             if html != before:

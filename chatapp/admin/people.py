@@ -1,4 +1,5 @@
-"""People and their plans: the two things here that are edited. Each change leaves an audit entry.
+"""People and their plans: the two things here that are edited. Each change leaves an audit entry;
+those of rights by chatapp/auth/rights.py.
 
 What is saved counts from the next request on: a plan is read with its person every time.
 """
@@ -116,16 +117,8 @@ class PersonAdmin(UserAdmin[User]):
                 audit.password_set(User.objects.get(pk=id).username, actor=actor_of(request))
         return reply
 
-    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        super().save_related(request, form, formsets, change)
-        before, after = form.rights_before, _rights(form.instance.pk)
-        if before != after:
-            username = form.instance.username
-            audit.rights_given(username, actor=actor_of(request), before=before, after=after)
-
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
         before = User.objects.get(pk=obj.pk).plan if change else None
-        form.rights_before = _rights(obj.pk) if change else []
         super().save_model(request, obj, form, change)
         if before != obj.plan:
             audit.plan_given(
@@ -138,15 +131,6 @@ class PersonAdmin(UserAdmin[User]):
 
 def _is_superuser(request: HttpRequest) -> bool:
     return bool(getattr(request.user, "is_superuser", False))
-
-
-def _rights(user_id: int) -> list[str]:
-    """What somebody may, as the trail names it."""
-    user = User.objects.get(pk=user_id)
-    flags = [name for name in ("is_active", "is_staff", "is_superuser") if getattr(user, name)]
-    groups = [f"group {group.name}" for group in user.groups.order_by("name")]
-    own = user.user_permissions.order_by("codename").values_list("codename", flat=True)
-    return [*flags, *groups, *own]
 
 
 def _plain(value: Any) -> str | int | None:

@@ -18,6 +18,7 @@ from django.db import transaction
 from django.utils.translation import gettext_lazy as _
 
 from chatapp import audit, runtime
+from chatapp.acting import acting
 from chatapp.auth.adapter import ERASED
 from chatapp.finalize import database_errors
 from chatapp.middleware.threads import on_database_thread
@@ -45,7 +46,7 @@ async def erase_user(*, user: User, by: str) -> str:
     comes in the middle, nobody can sign in as them any more, and the rest is done by a repeat.
     """
     await runtime.store().ping()  # one that is away would leave it half done
-    await _lock_out(user)
+    await _lock_out(user, by)
     await asyncio.gather(*[_stop(row, by == user.username) for row in await _running(user)])
     while True:
         for chat in await _chats(user):
@@ -69,8 +70,8 @@ async def _retire(response_ids: list[str]) -> None:
 
 
 @on_database_thread
-def _lock_out(user: User) -> None:
-    with database_errors(), transaction.atomic():
+def _lock_out(user: User, by: str) -> None:
+    with database_errors(), transaction.atomic(), acting(by):
         others = User.objects.filter(is_superuser=True, is_active=True).exclude(pk=user.pk)
         if user.is_superuser and user.is_active and not others.exists():
             raise BadInput(
