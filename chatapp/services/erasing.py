@@ -125,7 +125,7 @@ def _forget(user: User, by: str) -> str:
         answers = Response.objects.filter(user=user).count()
         Response.objects.filter(user=user, stop_by=name).update(stop_by=pseudonym)
         Flag.objects.filter(response__user=user).update(note="")
-        Flag.objects.filter(by=name).update(by=pseudonym)
+        Flag.objects.filter(by=name).update(by=pseudonym, note="")
         about = {"content_type": ContentType.objects.get_for_model(User), "object_id": str(user.pk)}
         LogEntry.objects.filter(**about).update(object_repr=pseudonym)
         user.username = pseudonym

@@ -18,13 +18,13 @@ from chatapp import audit, runtime
 from chatapp.auth import by_key, make_key
 from chatapp.auth.adapter import Adapter
 from chatapp.models import ApiKey, AuditEvent, Chat, Flag, Message, Response, User
-from chatapp.services import BadInput, erase_user, erasing, send_message
+from chatapp.services import BadInput, erase_user, erasing, flags, send_message
 from chatapp.services.sealing import Sealing
 from chatapp.services.settling import record
 from chatapp.services.verifying import ContentCheck, verification
 from relay import RedisStore
 from relay.generate import End
-from tests.chatapp.conftest import scribe_of
+from tests.chatapp.conftest import make_row, scribe_of
 from tests.chatapp.pages import Browser
 
 if TYPE_CHECKING:
@@ -213,3 +213,16 @@ def _in_stream(client: redis.Redis, key: bytes, texts: tuple[str, ...]) -> bool:
     if client.type(key) != b"stream":
         return False
     return any(text in str(client.xrange(key)) for text in texts)
+
+
+async def test_notes_of_flags_go_with_whom_they_are_about_and_who_wrote_them(
+    store: MemoryStore, user: User, stranger: User, boss: User
+) -> None:
+    rows = [await sync_to_async(make_row)(person) for person in (user, stranger, stranger)]
+    for row, by in zip(rows, ("boss", "ann", "boss"), strict=True):
+        await sync_to_async(flags.flag)(row, by=by, note=SECRET)
+    name = await erase_user(user=user, by="boss")
+    kept = [(f.response_id, f.by, f.note) async for f in Flag.objects.order_by("at")]
+    about, of_their_hand, others = [row.pk for row in rows]
+    assert kept == [(about, "boss", ""), (of_their_hand, name, ""), (others, "boss", SECRET)]
+    assert await Response.objects.acount() == 3
