@@ -97,6 +97,19 @@ def text_read(response: Response, *, actor: str, how: str) -> None:
     _write(_of(response, "text read", actor=actor, detail={"how": how}))
 
 
+def error_read(model: str, *, actor: str, response_id: str) -> None:
+    """What a provider said of its last failure, which may quote a question, was shown."""
+    _write(
+        AuditEvent(
+            action="text read",
+            actor=actor,
+            response_id=response_id,
+            model=model,
+            detail={"how": "models page"},
+        )
+    )
+
+
 def text_searched(*, actor: str, found: int) -> None:
     """Answers were looked for by words in them; which words is not told here."""
     _write(AuditEvent(action="text searched", actor=actor, detail={"found": found}))

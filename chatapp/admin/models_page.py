@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from asgiref.sync import async_to_sync
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.db.models import Count, Q
 from django.urls import reverse
 from django.utils import timezone
 
-from chatapp import catalog, runtime, services
-from chatapp.admin.read_only import page_of
+from chatapp import audit, catalog, runtime, services
+from chatapp.admin.read_only import actor_of, page_of
+from chatapp.admin.texts import may_ask_for_text
 from chatapp.models import Response
 from relay import CircuitState, CircuitStatus, Status, StoreUnavailable, read_standing
 
@@ -35,9 +38,16 @@ class Failure:
 
     kind: str
     message: str
+    """Of the provider, who may quote what was asked. Empty: not for whoever looks."""
     at: datetime
-    page: str | None = None
+    code: str = ""
+    """What the answer's record calls it, where that is not its kind."""
+    response_id: str = ""
     """Of the answer that it ended, where only that is known of it."""
+
+    @property
+    def page(self) -> str | None:
+        return page_of(self.response_id) if self.response_id else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +81,28 @@ class Report:
 
 
 def page(request: HttpRequest) -> dict[str, Any]:
-    return {"report": report()}
+    """What providers said is a text: told to who may read texts and asks for it, and noted."""
+    made = report()
+    may_ask = any(line.failure and line.failure.message for line in made.lines)
+    may_ask = may_ask and may_ask_for_text(request)
+    if request.method != "POST":
+        return {"report": _without_words(made), "may_ask": may_ask}
+    if not may_ask_for_text(request):
+        raise PermissionDenied
+    with transaction.atomic():
+        for line in made.lines:
+            if (failure := line.failure) and failure.message:
+                name, pk = line.config.name, failure.response_id
+                audit.error_read(name, actor=actor_of(request), response_id=pk)
+    return {"report": made, "may_ask": False}
+
+
+def _without_words(made: Report) -> Report:
+    lines = [
+        replace(line, failure=replace(line.failure, message="")) if line.failure else line
+        for line in made.lines
+    ]
+    return replace(made, lines=lines)
 
 
 def report() -> Report:
@@ -160,7 +191,8 @@ def _last_hour() -> tuple[dict[str, tuple[int, int]], dict[str, Failure]]:
                 kind=row.reason,
                 message=error.message if error else "",
                 at=row.ended_at,
-                page=page_of(row.pk),
+                code=error.code if error and error.code != row.reason else "",
+                response_id=row.pk,
             )
     return counts, last
 

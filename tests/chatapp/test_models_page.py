@@ -14,7 +14,7 @@ from django.test import AsyncClient
 from django.utils import timezone
 
 from chatapp.admin.models_page import report
-from chatapp.models import User
+from chatapp.models import AuditEvent, User
 from relay import CircuitState, CircuitStatus
 from tests.chatapp.conftest import make_row
 
@@ -86,11 +86,52 @@ async def test_the_page_says_all_of_a_model(
         "takes text<",
     ):
         assert part in text
-    assert "&lt;b&gt;Busy." in text
+    assert "Busy" not in text
     assert "not asked yet" in text  # slow
     assert "sk-very-secret" not in text
     assert "me:pw" not in text
     assert "style=" not in text.split('id="content-main"')[1]
+
+
+async def test_what_providers_said_is_told_to_who_may_read_texts_and_noted(
+    user: User, store: MemoryStore
+) -> None:
+    """An error may quote the question that it refuses."""
+
+    def permit(codename: str) -> None:
+        user.is_staff = True
+        user.save()
+        user.user_permissions.add(Permission.objects.get(codename=codename))
+
+    def reads() -> list[Any]:
+        entries = AuditEvent.objects.filter(action="text read").order_by("pk")
+        return list(entries.values_list("actor", "model", "response_id", "detail"))
+
+    said = "<b>not allowed:</b> marker of what was asked"
+    error = {"code": "content_filter", "message": said, "retryable": False}
+    fold = msgspec.json.encode({"status": "failed", "error": error}).decode()
+    failed = {"status": "failed", "reason": "refused", "answered_by": "other", "fold": fold}
+    row = await sync_to_async(make_row)(user, ended_at=timezone.now(), **failed)
+    await tell(store, "w1", fast=met(CircuitState.OPEN, said, "2026-01-01T00:00:00Z"))
+    await sync_to_async(permit)("view_response")
+    client = AsyncClient()
+    await client.aforce_login(user)
+    page = (await client.get(PAGE)).content.decode()
+    for told in ("overloaded", "refused", "content_filter", 'datetime="2026-01-01T00:00:00'):
+        assert told in page
+    assert "marker" not in page
+    assert "Show what providers said" not in page
+    assert (await client.post(PAGE)).status_code == 403
+    await sync_to_async(permit)("show_text")
+    page = (await client.get(PAGE)).content.decode()
+    assert "marker" not in page
+    assert "Show what providers said" in page
+    assert await sync_to_async(reads)() == []
+    page = (await client.post(PAGE)).content.decode()
+    assert page.count("&lt;b&gt;not allowed:&lt;/b&gt; marker") == 2
+    how = {"how": "models page"}
+    noted = [("ann", "fast", "", how), ("ann", "other", row.pk, how)]
+    assert await sync_to_async(reads)() == noted
 
 
 async def test_the_worst_that_a_worker_has_met_is_shown(admin: User, store: MemoryStore) -> None:
