@@ -13,11 +13,12 @@ class ChatappConfig(AppConfig):
 
     def ready(self) -> None:
         from chatapp import checks
-        from chatapp.auth import rights, second_step
+        from chatapp.auth import final, rights, second_step
 
         checks.register_all()
         second_step.keep_trail()
         rights.keep_trail()
+        final.keep()
 
 
 class SiteAdminConfig(AdminConfig):

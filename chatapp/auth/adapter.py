@@ -10,12 +10,11 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.utils.translation import gettext_lazy as _
 
 from chatapp.models import AuditEvent
+from chatapp.models.people import ERASED
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
-ERASED: Final = "erased-"
-"""What the names of erased people begin with (services/erasing.py)."""
 NOWHERE: Final = "::"
 """Address of whoever comes over a Unix socket, where there are none."""
 

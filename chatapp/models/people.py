@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 from django.contrib.auth.models import AbstractUser, UserManager
+from django.core.exceptions import PermissionDenied
 from django.core.validators import MinValueValidator
-from django.db import models
+from django.db import DEFAULT_DB_ALIAS, connections, models, transaction
 
 from chatapp.languages import LANGUAGES
 
@@ -56,6 +57,27 @@ class Plan(models.Model):
         return frozenset(self.model_names.replace(",", " ").split())
 
 
+ERASED: Final = "erased-"
+"""What the names of erased people begin with (services/erasing.py)."""
+NAMES: Final = frozenset({"username", "email", "first_name", "last_name"})
+"""What says who somebody is."""
+
+
+def is_erased(user_id: int) -> bool:
+    """Whether nothing may be kept of this person any more. To be asked in the transaction that
+    keeps something: until its commit an erase waits, and then finds it."""
+    connection = connections[DEFAULT_DB_ALIAS]
+    sql = "SELECT username FROM chatapp_user WHERE id = %s"
+    if connection.features.has_select_for_update:
+        # The lock of a foreign key, which the database itself takes at the commit: too late, an
+        # erase may be over by then. Django knows none that lets a person's questions pass at once.
+        sql += " FOR KEY SHARE"
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [user_id])
+        row = cursor.fetchone()
+    return row is None or row[0].startswith(ERASED)
+
+
 class UserQuerySet(models.QuerySet["User"]):
     def select_for_update(self, *args: Any, **kwargs: Any) -> Self:
         """Locks the person alone: PostgreSQL refuses to lock a plan that may not be there, and
@@ -101,6 +123,17 @@ class User(AbstractUser):
     """Nobody's absence stops an answer that was asked for in the page (law 8)."""
 
     objects: ClassVar[People] = People()
+
+    def save(self, *args: Any, update_fields: Any = None, **kwargs: Any) -> None:
+        """Raises PermissionDenied for who was erased since this was read: an erase is final."""
+        names = NAMES if update_fields is None else NAMES.intersection(update_fields)
+        if self._state.adding or not names or self.username.startswith(ERASED):
+            super().save(*args, update_fields=update_fields, **kwargs)
+            return
+        with transaction.atomic():
+            if is_erased(self.pk):
+                raise PermissionDenied
+            super().save(*args, update_fields=update_fields, **kwargs)
 
 
 class ApiKeyQuerySet(models.QuerySet["ApiKey"]):

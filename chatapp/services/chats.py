@@ -13,10 +13,11 @@ from chatapp import audit, catalog, runtime
 from chatapp.finalize import database_errors, plain
 from chatapp.middleware.threads import on_database_thread
 from chatapp.models import Chat, Message, Picture, Response, User
+from chatapp.models.people import is_erased
 from chatapp.named import undirected
 from chatapp.redaction import RedactionFailed, redact
 from chatapp.services import limits
-from chatapp.services.errors import BadInput, NotChecked, UnknownModel
+from chatapp.services.errors import BadInput, Erased, NotChecked, UnknownModel
 from chatapp.services.stopping import cancel
 from relay import StopReason
 
@@ -49,13 +50,21 @@ class Settings(TypedDict, total=False):
 
 
 async def start_chat(*, user: User, **settings: Unpack[Settings]) -> Chat:
-    """A new, empty chat."""
+    """A new, empty chat. Raises BadInput, RecordUnavailable."""
     chosen = limits.require_model(settings.get("model"), user)
     now = runtime.now()
     chat = Chat(user=user, model=chosen.name, updated_at=timezone.now(), changed_at=now)
     _change(chat, settings)
-    await chat.asave(force_insert=True)
+    await _insert(chat)
     return chat
+
+
+@on_database_thread
+def _insert(chat: Chat) -> None:
+    with database_errors(), transaction.atomic():
+        if is_erased(chat.user_id):
+            raise Erased
+        chat.save(force_insert=True)
 
 
 async def update_chat(*, chat: Chat, **settings: Unpack[Settings]) -> Chat:

@@ -19,10 +19,10 @@ from django.utils.translation import gettext_lazy as _
 
 from chatapp import audit, runtime
 from chatapp.acting import acting
-from chatapp.auth.adapter import ERASED
 from chatapp.finalize import database_errors
 from chatapp.middleware.threads import on_database_thread
 from chatapp.models import ApiKey, Chat, Flag, Response, User
+from chatapp.models.people import ERASED
 from chatapp.services.chats import remove_chat
 from chatapp.services.errors import BadInput
 from chatapp.services.retention import erase
@@ -82,11 +82,15 @@ def _lock_out(user: User, by: str) -> None:
         user.save(update_fields=["is_active", "is_staff", "is_superuser", "password"])
         user.groups.clear()
         user.user_permissions.clear()
-        for session in UserSession.objects.filter(user=user):
-            session.end()
-        ApiKey.objects.filter(user=user).delete()
-        Authenticator.objects.filter(user=user).delete()
-        EmailAddress.objects.filter(user=user).delete()
+        _remove_credentials(user)
+
+
+def _remove_credentials(user: User) -> None:
+    for session in UserSession.objects.filter(user=user):
+        session.end()
+    ApiKey.objects.filter(user=user).delete()
+    Authenticator.objects.filter(user=user).delete()
+    EmailAddress.objects.filter(user=user).delete()
 
 
 @on_database_thread
@@ -113,7 +117,8 @@ def _erase_some(user: User, by: str) -> tuple[bool, list[str]]:
 def _forget(user: User, by: str) -> str:
     """Empty, and nothing done, if a question that was let in before has come since."""
     with database_errors(), transaction.atomic():
-        # A question that is being written shares this row until its commit.
+        # Who writes something of theirs shares this row until the commit (`is_erased`); whoever
+        # comes later sees the new name.
         user = User.objects.select_for_update().get(pk=user.pk)
         unerased = Response.objects.filter(user=user, erased_at=None)
         if unerased.exists() or Chat.objects.filter(user=user).exists():
@@ -122,6 +127,7 @@ def _forget(user: User, by: str) -> str:
         if name.startswith(ERASED):
             return name  # it was done before
         pseudonym = f"{ERASED}{user.pk}"
+        _remove_credentials(user)  # what came since
         answers = Response.objects.filter(user=user).count()
         Response.objects.filter(user=user, stop_by=name).update(stop_by=pseudonym)
         Flag.objects.filter(response__user=user).update(note="")

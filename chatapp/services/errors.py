@@ -17,6 +17,7 @@ Refused
 ├── NotContinuable  there is no beginning that a model could go on with
 ├── NotWaiting      what was to be changed has begun to be answered, or was removed
 ├── StoreAway       Redis cannot be reached: nothing was written, try again later
+├── Erased          this person was erased since the request began: nothing was written
 ├── NotChecked      the redaction hook failed: nothing was written
 └── NoRoom          Redis takes nothing new: nothing was written, what runs goes on
 
@@ -249,6 +250,13 @@ class StoreAway(Refused):
         super().__init__(
             _("Answers cannot be started right now; nothing was saved. Try again shortly.")
         )
+
+
+class Erased(Refused):
+    status = 403
+
+    def __init__(self) -> None:
+        super().__init__(_("This account was erased in the meantime. Nothing was saved or sent."))
 
 
 class NotChecked(Refused):

@@ -15,10 +15,18 @@ from chatapp.attached import parts_of
 from chatapp.finalize import database_errors, plain
 from chatapp.middleware.threads import on_database_thread, transact
 from chatapp.models import Chat, Message, MessageQuerySet, Response, User
+from chatapp.models.people import is_erased
 from chatapp.named import undirected
 from chatapp.services import showing
 from chatapp.services.ends import rfc3339
-from chatapp.services.errors import ChatBusy, EnoughRunning, KeyReused, QueueFull, Unconfirmed
+from chatapp.services.errors import (
+    ChatBusy,
+    EnoughRunning,
+    Erased,
+    KeyReused,
+    QueueFull,
+    Unconfirmed,
+)
 from chatapp.services.fitting import Fitted, Turn, fit, room_for
 from chatapp.statements import insert
 from relay import (
@@ -119,6 +127,8 @@ def find_repeat(draft: Draft) -> Written | None:
 
 def write_or_find(draft: Draft) -> Written:
     """In a transaction; again if somebody else's insert came between its look and its own."""
+    if is_erased(draft.user.pk):
+        raise Erased
     keyed = _keyed(draft)
     if (found := _repeat(draft, keyed)) is not None:
         return found

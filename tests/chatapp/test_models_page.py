@@ -110,7 +110,12 @@ async def test_what_providers_said_is_told_to_who_may_read_texts_and_noted(
     said = "<b>not allowed:</b> marker of what was asked"
     error = {"code": "content_filter", "message": said, "retryable": False}
     fold = msgspec.json.encode({"status": "failed", "error": error}).decode()
-    failed = {"status": "failed", "reason": "refused", "answered_by": "other", "fold": fold}
+    failed: dict[str, Any] = {
+        "status": "failed",
+        "reason": "refused",
+        "answered_by": "other",
+        "fold": fold,
+    }
     row = await sync_to_async(make_row)(user, ended_at=timezone.now(), **failed)
     await tell(store, "w1", fast=met(CircuitState.OPEN, said, "2026-01-01T00:00:00Z"))
     await sync_to_async(permit)("view_response")

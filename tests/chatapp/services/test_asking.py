@@ -54,22 +54,22 @@ async def test_creating_leaves_an_audit_entry_without_content(
     assert "secret" not in str(event.detail)
 
 
-def test_a_question_costs_two_queries(user: User) -> None:
+def test_a_question_costs_three_queries(user: User) -> None:
     draft = _draft(user)
     with CaptureQueriesContext(connection) as queries:
         commit([partial(write_or_find, draft)])
     statements = [query["sql"].split()[0] for query in queries]
-    # The row and the audit entry; what else runs, the store has said before.
-    assert statements == ["BEGIN", "INSERT", "INSERT", "COMMIT"]
+    # That its person is not erased, the row, the audit entry; what else runs, the store has said.
+    assert statements == ["BEGIN", "SELECT", "INSERT", "INSERT", "COMMIT"]
 
 
-def test_a_message_costs_eight_queries_however_long_the_chat_is(user: User, chat: Chat) -> None:
+def test_a_message_costs_nine_queries_however_long_the_chat_is(user: User, chat: Chat) -> None:
     talk(chat, *["x"] * 40)
     draft = _draft(user, chat=chat, text="hi")
     with CaptureQueriesContext(connection) as queries:
         write_or_find(draft)
     statements = [query["sql"].split()[0] for query in queries]
-    assert statements.count("SELECT") == 3  # running, last position, conversation
+    assert statements.count("SELECT") == 4  # not erased, running, last position, conversation
     assert statements.count("INSERT") == 4  # row, both messages, audit
     assert statements.count("UPDATE") == 1  # the chat
 
