@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 WIDTH: Final = 520
 HEIGHT: Final = 170
-LEFT: Final = 44
+LEFT: Final = 56
 BOTTOM: Final = 24
 TOP: Final = 10
 RIGHT: Final = 12

@@ -1,4 +1,5 @@
 /** What test_prose.py asks a page to do: stream texts in pieces and compare the trees. */
+import { installProse } from '/static/chat/markdown/code.js';
 import { LABELS, build } from '/static/chat/markdown/nodes.js';
 import { parse, prepared } from '/static/chat/markdown/rules.js';
 import { same } from '/static/chat/markdown/same.js';
@@ -172,4 +173,71 @@ export async function coloured(lines) {
   const last = boxes.at(-1)[1];
   while (last.childElementCount === 0) await new Promise((done) => setTimeout(done, 20));
   return Object.fromEntries(boxes.map(([language, code]) => [language, [...code.children].map((one) => one.className).join(' ')]));
+}
+
+/** The source that a formula is typeset from when its page is loaded while the answer is written. */
+export async function typesetTwice(text) {
+  const place = box();
+  place.className = 'words prose';
+  place.append(...wanted(text));
+  const view = new MarkdownView(place, { calm: false });
+  const words = { copy: '', copied: '', failed: '' };
+  installProse(document.body, { words, announce: () => undefined });
+  view.show(text);
+  const later = box(); // its formula comes after all that were asked for
+  new MarkdownView(later, { calm: false }).show('$last$\n\nEnd.\n');
+  while (!later.querySelector('math')) await new Promise((done) => setTimeout(done, 20));
+  const sources = [...place.querySelectorAll('annotation')].map((source) => source.textContent);
+  place.remove();
+  later.remove();
+  return sources;
+}
+
+/** Where each character of the first `selector` stands, from left to right. */
+export function seenAs(text, selector) {
+  const place = box();
+  place.className = 'words prose';
+  new MarkdownView(place, { calm: false }).show(text);
+  const node = place.querySelector(selector).firstChild;
+  const range = document.createRange();
+  const letters = [...node.data].map((letter, at) => {
+    range.setStart(node, at);
+    range.setEnd(node, at + 1);
+    return [range.getBoundingClientRect().left, letter];
+  });
+  place.remove();
+  return letters.sort(([a], [b]) => a - b).map(([, letter]) => letter).join('');
+}
+
+/** For each cell of a table, which edges its words touch. */
+export function edges(text) {
+  const place = box();
+  place.className = 'words prose';
+  new MarkdownView(place, { calm: false }).show(text);
+  const seen = [...place.querySelectorAll('tr')].map((row) => [...row.cells].map((cell) => {
+    const range = document.createRange();
+    range.selectNodeContents(cell);
+    const [words, whole] = [range.getBoundingClientRect(), cell.getBoundingClientRect()];
+    return words.left - whole.left < whole.right - words.right ? 'left' : 'right';
+  }));
+  place.remove();
+  return seen;
+}
+
+/** What stands before the last word of the first block of code, at its left. */
+export function indents(text) {
+  const place = box();
+  place.className = 'words prose';
+  new MarkdownView(place, { calm: false }).show(text);
+  const code = place.querySelector('pre code');
+  const { data } = code.firstChild;
+  const range = document.createRange();
+  const line = data.lastIndexOf('\n', data.length - 2) + 1;
+  const left = place.querySelector('pre').getBoundingClientRect().left;
+  range.setStart(code.firstChild, line);
+  range.setEnd(code.firstChild, data.length - 1);
+  const indent = data.slice(line).replace(/\S.*/s, '');
+  const near = range.getBoundingClientRect().left - left < 40;
+  place.remove();
+  return near ? indent : '';
 }

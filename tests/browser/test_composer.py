@@ -28,9 +28,14 @@ PASTE = """([text, files]) => {
   const box = document.getElementById('text');
   if (box.dispatchEvent(event)) box.value += text;
 }"""
+INSIDE = """part => {
+  const [own, whole] = [part, part.closest('.column')].map((it) => it.getBoundingClientRect());
+  return own.left >= whole.left && own.right <= whole.right;
+}"""
 LOG = "\n".join(
     f"2026-11-30 line {n} of a log, with <b>marks</b> and ~~~~ in it" for n in range(4_000)
 )
+LONG_LINE = "lorem ipsum dolor " * 500
 
 
 async def paste(
@@ -88,7 +93,7 @@ async def test_a_long_paste_stands_beside_the_box_and_folded_in_the_conversation
     await person.until_alive()
     await expect(beside).to_have_count(1)
     await beside.locator("summary").click()
-    await beside.locator("textarea").fill(LOG[:9_000])
+    await beside.locator("textarea").fill(LONG_LINE)
     await expect(beside).to_contain_text("9,000 characters")
     await person.shot("attached-open")
     await paste(page, LOG[:8_001])
@@ -100,10 +105,11 @@ async def test_a_long_paste_stands_beside_the_box_and_folded_in_the_conversation
         await expect(folded).to_contain_text("Pasted text 1")
         await expect(folded).to_contain_text("9,000 characters")
         await expect(folded.locator("pre")).to_be_hidden()
+        assert await folded.evaluate(INSIDE), "a long first line leads out of the column"
         await expect(person.answer.words).to_contain_text("What is this?")
         await page.reload()
     await folded.locator("summary").click()
-    assert await folded.locator("pre").text_content() == LOG[:9_000]
+    assert await folded.locator("pre").text_content() == LONG_LINE
     await expect(person.answer.words).to_contain_text("Attached: Pasted text 1")
     await person.shot("attached-said")
 

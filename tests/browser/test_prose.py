@@ -107,3 +107,37 @@ async def test_code_has_colours_by_any_name_of_its_language(ground: Page) -> Non
     assert seen.pop("mermaid") == ""
     assert all(seen.values()), seen
     assert "k" in seen["html"].split(), "a script within a page"
+
+
+async def test_a_formula_that_is_asked_for_twice_is_typeset_from_what_was_written(
+    ground: Page,
+) -> None:
+    """A page that is loaded while an answer is written showed `E=mc2E=mc^2`."""
+    text = "So $E=mc^2$.\n\n$$\na^2\n$$\n\nEnd.\n"
+    assert await ground.evaluate("text => ground.typesetTwice(text)", text) == ["E=mc^2", "a^2"]
+
+
+async def test_code_and_addresses_in_a_line_of_another_direction_are_read_in_their_own(
+    ground: Page,
+) -> None:
+    await ground.add_style_tag(path=ROOT / "static" / "chat" / "prose.css")
+    arabic = "استعمل {} هنا"
+    seen = "text => ground.seenAs(...text)"
+    code = [arabic.format("`f(x)[0]()`"), "code"]
+    assert await ground.evaluate(seen, code) == "f(x)[0]()"
+    address = [arabic.format("<https://a.example/b/>"), "a"]
+    assert await ground.evaluate(seen, address) == "https://a.example/b/"
+    await ground.evaluate("document.documentElement.dir = 'rtl'")
+    assert await ground.evaluate("text => ground.indents(text)", "```\nif x:\n  y\n```\n") == "  "
+
+
+async def test_a_column_stands_at_one_side_whichever_way_its_cells_are_read(ground: Page) -> None:
+    """A figure stands under its Arabic head, an Arabic word under its English one."""
+    await ground.add_style_tag(path=ROOT / "static" / "chat" / "prose.css")
+    edges = "text => ground.edges(text)"
+    arabic = await ground.evaluate(
+        edges, "| الاسم الطويل جدا | القيمة الكبيرة |\n|---|---:|\n| 1 | 2 |\n"
+    )
+    assert arabic[1] == ["right", "right"]
+    english = await ground.evaluate(edges, "| A long name | A value |\n|---|---:|\n| سلام | 2 |\n")
+    assert english[1] == ["left", "right"]

@@ -82,6 +82,8 @@ async function typeset(formula) {
 /** @param {Element} formula @param {(...args: any[]) => void} render */
 function* typesetting(formula, render) {
   yield;
+  // A page that is loaded while the answer is written asks twice, for what the server wrote and for what the stream closed.
+  if (formula.childElementCount > 0) return;
   const tex = formula.textContent ?? '';
   const place = formula.ownerDocument.createElement('span');
   const displayMode = formula.className === 'math display';

@@ -33,3 +33,12 @@ def test_the_time_of_an_answer_is_told_in_whole_seconds() -> None:
     chart = charts.of_time("Tokens", [(0, 0), (5480, 40)])
     assert chart is not None
     assert [tick.label for tick in chart.across] == ["0 s", "2 s", "4 s"]
+
+
+@pytest.mark.parametrize("most", [0.0018, 0.00018, 0.000018, 0.18, 999, 12_500, 1.25e8])
+def test_the_longest_number_of_an_axis_has_room_beside_it(most: float) -> None:
+    """Costs of a small site begin at thousandths: their first digit was cut off."""
+    chart = charts.stacks("Cost", ["a"], [("x", [most])])
+    assert chart is not None
+    digit, gap = 7, 6  # widths at the size of the axes' letters
+    assert max(len(tick.label) for tick in chart.up) * digit + gap <= chart.left
