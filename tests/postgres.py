@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from chatapp.management.child import die_with
-from chatapp.management.embedded import free_port
+from tests.ports import free_port
 
 START_S = 30.0
 NOBODY = 65534

@@ -16,7 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from tests.site import Proc, free_port
+from tests.ports import free_port
+from tests.site import Proc
 from tests.waiting import wait_until_sync
 
 ROOT: Final = Path(__file__).resolve().parent.parent

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from typing import Any, Self
 import httpx
 
 from chatapp.management.child import die_with
+from tests.ports import free_port
 from tests.valkey import PrivateValkey
 from tests.waiting import wait_until
 
@@ -43,13 +43,6 @@ FAST: Mapping[str, str] = {
     "MAX_STREAMS_PER_ADDRESS": "0",
     "MAX_STREAMS_PER_USER": "0",
 }
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
 
 
 class Proc:

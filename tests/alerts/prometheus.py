@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from tests.alerts.rules import PATH, shortened, tool
-from tests.site import Proc, free_port
+from tests.ports import free_port
+from tests.site import Proc
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:

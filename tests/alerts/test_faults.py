@@ -17,7 +17,8 @@ import pytest
 import redis.asyncio as redis
 
 from tests.alerts.prometheus import Prometheus, prometheus
-from tests.site import Proc, Site, ask, free_port, until_status, until_text
+from tests.ports import free_port
+from tests.site import Proc, Site, ask, until_status, until_text
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:

@@ -26,7 +26,8 @@ from pathlib import Path
 import httpx
 
 from tests import proxies
-from tests.site import Proc, Site, free_port
+from tests.ports import free_port
+from tests.site import Proc, Site
 from tests.waiting import wait_until
 
 STAMP = re.compile(r"\[\d+:(\d+)")

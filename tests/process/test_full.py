@@ -12,7 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.site import Proc, Site, ask, free_port, snapshot, until_status, until_text
+from tests.ports import free_port
+from tests.site import Proc, Site, ask, snapshot, until_status, until_text
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.process

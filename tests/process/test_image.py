@@ -16,8 +16,9 @@ from typing import Final
 
 import pytest
 
+from tests.ports import free_port
 from tests.proxies import DEPLOY, program
-from tests.site import ROOT, Proc, free_port
+from tests.site import ROOT, Proc
 from tests.waiting import wait_until_sync
 
 pytestmark = pytest.mark.process

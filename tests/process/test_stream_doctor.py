@@ -17,8 +17,9 @@ import pytest
 from chatapp.doctor import Finding, Level, Report, judge
 from chatapp.doctor.probe import examine
 from tests import proxies
+from tests.ports import free_port
 from tests.process.withholding import withholding
-from tests.site import ROOT, Proc, Site, free_port
+from tests.site import ROOT, Proc, Site
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 

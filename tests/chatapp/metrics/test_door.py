@@ -15,7 +15,7 @@ from django.conf import settings as project
 from django.test import AsyncClient
 
 from chatapp.metrics import Listener
-from tests.site import free_port
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:

@@ -17,13 +17,14 @@ import psutil
 from redis.exceptions import RedisError
 
 from relay.store import keys
+from tests.ports import free_port
 from tests.process.chaos.clock import Clock
 from tests.process.chaos.database import Database, Postgres, Sqlite
 from tests.process.chaos.ledger import MODELS
 from tests.process.chaos.recovery import LEASE_S
 from tests.process.chaos.servers import LOOKS, Servers
 from tests.process.chaos.slot import READY_S, Slot
-from tests.site import ROOT, free_port
+from tests.site import ROOT
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import random
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
-from tests.site import free_port
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from types import TracebackType
