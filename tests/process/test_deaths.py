@@ -47,9 +47,7 @@ async def test_a_worker_killed_in_mid_answer_leaves_an_interrupted_answer(tmp_pa
         async with viewing(client, rid) as (reader, connection):
             await wait_until(lambda: len(reader.text) > 40, "some text")
             second = site.start_worker()
-            await wait_until(
-                lambda: "relay_worker" in second.log or second.alive, "a second worker"
-            )
+            await wait_until(lambda: "Supervisor" in second.log, "a second worker", timeout=30)
             loop = asyncio.get_running_loop()
             died_s = loop.time()
             site.workers[0].kill()
