@@ -96,18 +96,35 @@ Start = Callable[..., Dev]
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     """Start the command without an engine on a free port; each call is one more run."""
+    with starting(tmp_path) as run:
+        yield run
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
+    """One that runs, with its engine, for the tests that only look: a start is 6 s of CPU."""
+    with starting(tmp_path_factory.mktemp("running")) as run:
+        dev = run(engine=True)
+        dev.wait_until_open()
+        yield dev
+
+
+@contextlib.contextmanager
+def starting(folder: Path) -> Iterator[Start]:
     runs: list[Dev] = []
 
     def run(*arguments: str, engine: bool = False, **environ: str) -> Dev:
         options = ["--port", "0", *([] if engine else ["--no-engine"]), *arguments]
         # A folder whose name would break a URL or a configuration line that is not quoted.
-        data = tmp_path / "my data #1 + 100%"
-        runs.append(Dev(data, tmp_path / f"output-{len(runs)}", *options, **environ))
+        data = folder / "my data #1 + 100%"
+        runs.append(Dev(data, folder / f"output-{len(runs)}", *options, **environ))
         return runs[-1]
 
-    yield run
-    for one in runs:
-        one.close()
+    try:
+        yield run
+    finally:
+        for one in runs:
+            one.close()
 
 
 def listens(port: int) -> bool:
@@ -153,10 +170,8 @@ def test_everything_answers_and_is_gone_after_sigterm(start: Start) -> None:
 
 
 @pytest.mark.engine
-def test_the_engine_keeps_other_sites_out(start: Start) -> None:
-    dev = start(engine=True)
-    dev.wait_until_open()
-    engine = ports_of(dev)["engine"][0]
+def test_the_engine_keeps_other_sites_out(running: Dev) -> None:
+    engine = ports_of(running)["engine"][0]
     reply = httpx.get(
         f"http://127.0.0.1:{engine}/slots", headers={"Origin": "https://elsewhere.example"}
     )
@@ -164,18 +179,14 @@ def test_the_engine_keeps_other_sites_out(start: Start) -> None:
     assert allowed not in {"*", "https://elsewhere.example"}
 
 
-def test_secrets_are_for_their_owner_only(start: Start) -> None:
-    dev = start()
-    dev.wait_until_open()
-    assert mode(dev.data) == 0o700
+def test_secrets_are_for_their_owner_only(running: Dev) -> None:
+    assert mode(running.data) == 0o700
     for name in ("demo_password", "secret_key", "valkey_password", "valkey/valkey.conf"):
-        assert mode(dev.data / name) == 0o600, name
+        assert mode(running.data / name) == 0o600, name
 
 
-def test_the_data_store_wants_its_password(start: Start) -> None:
-    dev = start()
-    dev.wait_until_open()
-    port = int((dev.data / "valkey" / "port").read_text())
+def test_the_data_store_wants_its_password(running: Dev) -> None:
+    port = int((running.data / "valkey" / "port").read_text())
     with redis.Redis(port=port, retry=NO_RETRY) as client, pytest.raises(redis.AuthenticationError):
         client.ping()
 
@@ -227,12 +238,14 @@ def answers(client: redis.Redis) -> bool:
         return False
 
 
-def test_a_second_one_in_the_same_folder_says_who_is_there(start: Start) -> None:
-    first = start()
-    port, _ = first.wait_until_open()
-    second = start()
-    assert second.wait_for_end() == 1
-    assert f"already runs with {first.data} (http://127.0.0.1:{port}/" in second.said
+def test_a_second_one_in_the_same_folder_says_who_is_there(running: Dev, tmp_path: Path) -> None:
+    port, _ = running.wait_until_open()
+    second = Dev(running.data, tmp_path / "output", "--port", "0", "--no-engine")
+    try:
+        assert second.wait_for_end() == 1
+    finally:
+        second.close()
+    assert f"already runs with {running.data} (http://127.0.0.1:{port}/" in second.said
     assert httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
 
 
