@@ -90,9 +90,9 @@ endif
 # The site's tests once more, on PostgreSQL. Threads that tests leave behind close no connection.
 # Sentinels and clusters know no database: their tests run once, with all others.
 postgres: setup
-	$(BIN)/python -m tests.postgres $(BIN)/python -m pytest tests/chatapp --reuse-db \
+	$(BIN)/python -m tests.postgres $(BIN)/python -m pytest --reuse-db \
 	  --ignore tests/chatapp/security/test_several_redis.py \
-	  -W "ignore::pytest.PytestUnraisableExceptionWarning" $(or $(ARGS),-q -n 2 $(PARALLEL))
+	  -W "ignore::pytest.PytestUnraisableExceptionWarning" $(or $(ARGS),tests/chatapp -q -n 2 $(PARALLEL))
 
 # The tests without the time: tests/relay/fuzz/test_fuzz.py.
 fuzz: setup
