@@ -34,7 +34,13 @@ from chatapp.services.errors import (
     StoreAway,
     Unconfirmed,
 )
-from chatapp.services.settling import free_places, settle, start_next, submit_or_leave_to_sweep
+from chatapp.services.settling import (
+    free_places,
+    give_back,
+    settle,
+    start_next,
+    submit_or_leave_to_sweep,
+)
 from chatapp.services.stopping import cancel
 from chatapp.services.writing import Draft, Place, Written, find_repeat, response_id_of, write
 from relay import (
@@ -242,8 +248,11 @@ async def _write(draft: Draft) -> Written:
         if grant.outcome is Reserved.GRANTED and not isinstance(exc, KeyReused | Unconfirmed):
             await _release(draft)
         raise
-    if written.response.waits and not written.repeated:
-        await _release(draft)  # it takes a place when it begins
+    if written.response.waits:
+        # It takes a place when it begins; a repeat finds one only if that was in this moment.
+        if not written.repeated or grant.outcome is Reserved.GRANTED:
+            with suppress(StoreUnavailable, RecordUnavailable):  # then it lapses
+                await give_back(draft.user, written.response)
     elif written.response.pk != draft.response_id:
         # A retry's repeat; or a key that is free again after its day names another id.
         await _release(draft)

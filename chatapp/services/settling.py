@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
-    from chatapp.models import Response
+    from chatapp.models import Response, User
 
 logger = logging.getLogger(__name__)
 
@@ -115,27 +115,39 @@ async def start_next(chat_id: UUID) -> bool:
         with database_errors():
             row = await on_database_thread(writing.next_in)(chat_id)
             if row is not None:
-                if not await _place(row):
+                if not await _place(row.user, row):
                     return False
                 await context.ready_to_count(catalog.models().get(row.model))
                 begun = await transact(partial(writing.begin, row.pk, runtime.now()))
                 if begun is not None:
                     await submit_or_leave_to_sweep(begun)
+                    await _place(row.user, row)  # whoever came second may have given it back
                     return True
-                await quotas.release(row.user, [row.pk])
+                await give_back(row.user, row)
     except (StoreUnavailable, RecordUnavailable) as exc:
         logger.warning("what waits in chat %s is left to the sweep: %s", chat_id, exc)
         return False
     return True
 
 
-async def _place(row: Response) -> bool:
+async def _place(user: User, row: Response) -> bool:
     model = catalog.models().get(row.model)
-    grant = await quotas.reserve(row.user, row.pk, model, None)
+    grant = await quotas.reserve(user, row.pk, model, None)
     refused = {Reserved.RUNNING, Reserved.TOKENS}
     if grant.outcome in refused and await free_places(grant.running):
-        grant = await quotas.reserve(row.user, row.pk, model, None)
+        grant = await quotas.reserve(user, row.pk, model, None)
     return grant.outcome not in refused
+
+
+async def give_back(user: User, row: Response) -> None:
+    """The place of what was not begun here. Raises StoreUnavailable, RecordUnavailable.
+
+    A place is the response's, whoever reserved it. So if somebody else has begun it meanwhile it is
+    taken again; who begins it after this look does the same by themselves.
+    """
+    await quotas.release(user, [row.pk])
+    if await on_database_thread(writing.has_begun)(row.pk):
+        await _place(user, row)
 
 
 async def record(response_id: str) -> None:

@@ -331,6 +331,12 @@ def waiting_chats(user_id: int) -> list[UUID]:
         return list(dict.fromkeys(free.order_by("created_at").values_list("chat_id", flat=True)))
 
 
+def has_begun(response_id: str) -> bool:
+    """It runs: it waits for nothing any more, and has no end yet."""
+    with database_errors():
+        return Response.objects.begun().filter(pk=response_id).exists()
+
+
 def next_in(chat_id: UUID) -> Response | None:
     """What waits first in a chat in which nothing runs, with its person and their plan."""
     if Response.objects.begun().filter(chat_id=chat_id).exists():
