@@ -13,6 +13,10 @@ import { DOUBT_MS } from './stream.js';
 
 /** After a change of leader: as long as other tabs may take to say what they follow. */
 export const GATHER_MS = 50;
+/** What one line carries at most (chatapp/lines.py): with one more it would be refused for all. */
+const MOST = 32;
+/** When an answer that finds no room asks again; until then its state is looked at (stream.js). In seconds. */
+const NO_ROOM_S = '10';
 /** Steps of the pause before changes are asked for again: nobody waits for them as for an answer. */
 const FIRST_RETRY_MS = 2_000;
 const MAX_RETRY_MS = 60_000;
@@ -77,6 +81,10 @@ export class Leader {
       const verdict = { kind: /** @type {const} */ ('verdict'), id, status: 200, retryAfter: null, from: { ...at } };
       if (this.#carried.has(id) && !this.#opens) this.#say({ kind: 'said', line: this.#present, items: [verdict] });
       return; // else the verdict of a line that is being opened is on its way
+    }
+    if (!at && this.#wants.size >= MOST) {
+      this.#say({ kind: 'said', line: this.#present, items: [{ kind: 'verdict', id, status: 503, retryAfter: NO_ROOM_S }] });
+      return;
     }
     this.#wants.set(id, at ? together(at, cursor) : { ...cursor });
     this.#open(0);

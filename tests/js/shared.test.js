@@ -58,6 +58,29 @@ test('eight tabs have one line, and a late one gets what is missing, once', asyn
   assert.deepEqual(late.faults, []);
 });
 
+test('more answers than a line carries: the rest are asked for by and by, and no line breaks off for them', async () => {
+  const browser = new Browser();
+  const tab = browser.open();
+  const ids = Array.from({ length: 40 }, (_, n) => `r${n}`);
+  const all = ids.map((id) => {
+    begin(browser, id);
+    return tab.follow(id);
+  });
+  await browser.pass(100);
+  for (const id of ids) browser.server.append(id, text('a'));
+  await settle();
+  const texts = () => all.filter((one) => one.folder.snapshot().text === 'a').length;
+  assert.equal(texts(), 32, 'as many as one line carries are live');
+  await browser.pass(60_000);
+  assert.equal(texts(), 40, 'the others are seen to grow');
+  assert.equal(browser.server.lines.size, 1);
+  assert.ok(browser.server.asked.filter((url) => url.pathname === '/api/events').length <= 3, 'nobody who waits makes it open anew');
+  for (const id of ids) browser.server.append(id, ended());
+  await browser.pass(60_000);
+  assert.deepEqual([...new Set(all.map((one) => one.state))], ['ended']);
+  for (const one of all) assert.deepEqual(one.faults, []);
+});
+
 test('a late tab goes on from its own page, and the others hear nothing of it', async () => {
   const browser = new Browser();
   begin(browser, 'a');

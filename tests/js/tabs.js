@@ -132,6 +132,7 @@ export class LineServer {
     const fault = this.faults.shift();
     if (fault === 'broken') throw new TypeError('Failed to fetch');
     if (fault) return new Response(null, { status: fault });
+    if (url.searchParams.getAll('follow').length > 32) return new Response(null, { status: 400 }); // chatapp/lines.py
     const connection = new Connection();
     const line = { connection, follows: new Set() };
     this.lines.add(line);
