@@ -39,7 +39,8 @@ class Part:
 
     @property
     def lines(self) -> int:
-        return self.text.count("\n") + 1
+        """A line feed ends one; none begins behind the last."""
+        return self.text.removesuffix("\n").count("\n") + 1
 
 
 def parts_of(text: str) -> list[Part]:

@@ -56,7 +56,7 @@ export function foldedText(part, template, words) {
  * @param {import('./words.js').Words} words
  */
 export function size(text, words) {
-  const lines = text.split('\n').length;
+  const lines = text.replace(/\n$/, '').split('\n').length; // a line feed ends a line
   const { one, many } = words.table.attached.size;
   return fill(lines === 1 ? one : many, { characters: grouped([...text].length), lines: grouped(lines) });
 }

@@ -180,7 +180,15 @@ export class Unsent {
       entries.map((one) => (isEntry(one) && one.key === key ? change(one) : one)).filter((one) => one !== null);
     const kept = this.#kept();
     this.#here = changed(this.#here);
-    if (kept !== null) this.#keep(changed(kept));
+    try {
+      if (kept !== null) this.#keep(changed(kept));
+    } catch {
+      // It is full, and what is known of this one has grown: this page holds it from here on, for the
+      // list without it is shorter. Thrown, it would begin an empty chat with each attempt.
+      const mine = (/** @type {any} */ one) => isEntry(one) && one.key === key;
+      this.#keep((kept ?? []).filter((one) => !mine(one)));
+      this.#here.push(...changed((kept ?? []).filter(mine)));
+    }
     this.#on.changed();
   }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chatapp.attached import parts_of
+from chatapp.attached import Part, parts_of
 from chatapp.models import Message
 from tests.chatapp.pages import asked
 
@@ -34,3 +34,13 @@ async def test_a_page_without_scripts_shows_it_folded(ann: Browser, chat: Chat) 
     assert f"log.txt {len(long):,} characters, 3,000 lines line 0 <b>" in page.text
     assert "line 2999 &lt;b&gt;" in page.html
     assert await Message.objects.filter(text=text).aexists()
+
+
+def test_a_line_feed_at_the_end_begins_no_line() -> None:
+    assert [Part(text).lines for text in ("", "one", "one\n", "one\ntwo\n", "\n\n")] == [
+        1,
+        1,
+        1,
+        2,
+        2,
+    ]

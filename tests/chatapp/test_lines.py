@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,6 +25,8 @@ from tests.waiting import wait_until
 if TYPE_CHECKING:
     from relay import MemoryStore
     from tests.chatapp.asgi_client import Event, Exchange, Site
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def of(stream: Exchange, response_id: str) -> list[Event]:
@@ -305,3 +309,8 @@ async def test_an_answer_of_which_only_the_record_is_left_is_told_and_closed(
     epoch, seq = of(line, rid)[0].data["epoch"], of(line, rid)[0].data["seq"]
     line = await site.whole("GET", f"/api/events?follow={rid},{epoch},{seq}", authorization=bearer)
     assert verdicts(line) == {rid: 204}
+
+
+def test_the_page_follows_as_many_answers_as_a_line_carries() -> None:
+    leader = (ROOT / "static" / "chat" / "leader.js").read_text()
+    assert re.findall(r"^const MOST = (\d+);$", leader, re.MULTILINE) == [str(MOST)]

@@ -3,7 +3,9 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 
 import { partsOf, preview, withAttached } from '../../static/chat/attached.js';
-import { fixture } from './ground.js';
+import { size } from '../../static/chat/question.js';
+import { Words } from '../../static/chat/words.js';
+import { fixture, wordTable } from './ground.js';
 
 for (const { name, text, parts } of fixture('attached.json')) {
   test(`as the server reads it: ${name}`, () => {
@@ -41,4 +43,10 @@ test('thousands that are not closed take no time', () => {
 test('a preview is one line of words', () => {
   assert.equal(preview('  a\n\n b\tc '), 'a b c');
   assert.equal([...preview('🎈'.repeat(500))].length, 120);
+});
+
+test('a line feed at the end begins no line', () => {
+  const words = new Words(wordTable());
+  assert.equal(size('one\n', words), size('ones', words), 'four letters of one line');
+  assert.match(size('one\ntwo\n', words), /\b2 lines/);
 });

@@ -1,4 +1,4 @@
-/** A browser's storage, which may be full or forbidden. */
+/** A browser's storage, which may be full: then it takes what is shorter than what it has, and no more. */
 export class FakeStorage {
   /** @type {Map<string, string>} */
   items = new Map();
@@ -17,7 +17,7 @@ export class FakeStorage {
   }
 
   setItem(/** @type {string} */ name, /** @type {string} */ value) {
-    if (this.full) throw new DOMException('full', 'QuotaExceededError');
+    if (this.full && value.length > (this.getItem(name) ?? '').length) throw new DOMException('full', 'QuotaExceededError');
     this.items.set(name, value);
   }
 

@@ -88,6 +88,20 @@ test('one that begins a chat begins one chat, also if its message is lost then',
   assert.deepEqual(page.sent, [['one', 'c9', '0-r']]);
 });
 
+test('a store that is full meanwhile loses no message and begins no second chat', async () => {
+  const page = open({ replies: [BEGUN, LOST, TAKEN, TAKEN] });
+  page.unsent.add(entry('one', { chat: null }));
+  page.unsent.add(entry('two'));
+  page.store.full = true;
+  await page.unsent.flush();
+  assert.deepEqual(page.unsent.all().map(({ key }) => key).toSorted(), ['one', 'two']);
+  for (let n = 0; n < 3; n += 1) await page.unsent.flush();
+  assert.deepEqual(page.posts.filter(({ url }) => url === '/api/chats').length, 1);
+  assert.deepEqual(page.sent.map(([text]) => text).toSorted(), ['one', 'two']);
+  assert.deepEqual(new Set(page.keys()), new Set(['one', 'two']));
+  assert.deepEqual(page.unsent.all(), []);
+});
+
 test('one that was taken back is not sent', async () => {
   const page = open({ replies: [TAKEN] });
   page.unsent.add(entry('one'));

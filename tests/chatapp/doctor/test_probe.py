@@ -12,10 +12,12 @@ from chatapp.doctor.probe import CannotExamine, examine
 async def test_the_direct_way_is_asked_by_the_name_that_people_type() -> None:
     """By its address alone, which no ALLOWED_HOSTS has, it would refuse the request."""
     hosts: list[str] = []
+    both = asyncio.Barrier(2)  # the first refusal ends the examination
 
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
         hosts.extend(line[6:] for line in head.splitlines() if line.startswith("host: "))
+        await both.wait()
         writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
         await writer.drain()
         writer.close()
