@@ -21,8 +21,11 @@ async def test_the_models_page_tells_of_a_failure_and_fits_a_phone(new_person: N
     await expect(page.get_by_role("heading", name="Language models")).to_be_visible()
     row = page.locator(".language-models tbody tr").first
     await expect(row).to_contain_text("closed")
-    await expect(row).to_contain_text("Scripted failure 401")
+    await expect(row).to_contain_text("authentication")
+    await expect(row).not_to_contain_text("Scripted failure 401")
     await person.shot("admin-models")
+    await page.get_by_role("button", name="Show what providers said").click()
+    await expect(row).to_contain_text("Scripted failure 401")
     for size in (DESK, PHONE):
         await page.set_viewport_size(size)  # type: ignore[arg-type]  # a TypedDict
         wider = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
