@@ -31,6 +31,8 @@ GRACE_S: Final = 15.0
 """Beyond the time that a stream takes by its plan."""
 LOOKS: Final = 4
 """At what seems to be held: a busy machine looks like a buffer once or twice, a buffer always."""
+OPEN_S: Final = 20.0
+"""For the server to hear of a stream that is to be left: a busy one is slow, no more."""
 WATCHED_S: Final = 5.0
 """A proxy that tells of a client's leaving does so within milliseconds."""
 POLL_S: Final = 0.25
@@ -226,19 +228,21 @@ class _Prober:
         async with self._client() as asking:
             stay = asyncio.create_task(self._flow(plan))
             try:
-                if await self._until(asking, plan, {"open"}) is None:
+                if await self._until(asking, plan, {"open"}, OPEN_S) is None:
                     return None
             finally:
                 stay.cancel()
                 with suppress(asyncio.CancelledError, httpx.TransportError):
                     await stay
-            noticed_s = await self._until(asking, plan, {"left", "finished"})
+            noticed_s = await self._until(asking, plan, {"left", "finished"}, WATCHED_S)
             return Leave(noticed_s=noticed_s, watched_s=WATCHED_S)
 
-    async def _until(self, client: httpx.AsyncClient, plan: Plan, states: set[str]) -> float | None:
+    async def _until(
+        self, client: httpx.AsyncClient, plan: Plan, states: set[str], within_s: float
+    ) -> float | None:
         """How long it took, None if it took too long."""
         begun_s = time.monotonic()
-        while (waited_s := time.monotonic() - begun_s) < WATCHED_S:
+        while (waited_s := time.monotonic() - begun_s) < within_s:
             with suppress(httpx.HTTPError, ValueError):
                 reply = await client.get("/diag/report", params=plan.query)
                 if reply.json().get("state") in states:

@@ -188,7 +188,8 @@ def told(looked: tuple[Ways, dict[str, Seen]]) -> dict[str, tuple[int, dict[str,
 def test_each_way_is_told_what_is_wrong_with_it(name: str, seen: dict[str, Seen]) -> None:
     faults = seen[name].codes(Level.FAULT)
     told = {code: finding.hop for code, finding in faults.items()}
-    assert told.keys() == FAULTS[name].keys(), faults
+    leave = seen[name].report.public.leave
+    assert told.keys() == FAULTS[name].keys(), (faults, leave)
     for code, hop in FAULTS[name].items():
         assert told[code].startswith(hop), faults
         assert faults[code].change, faults
